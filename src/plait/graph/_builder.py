@@ -1,0 +1,236 @@
+"""GraphBuilder: turns the rows of one step into a frozen `Graph`. The only mutable thing of this package."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from plait.graph._model import (
+    Backward,
+    BackwardNode,
+    Decision,
+    Edge,
+    Event,
+    Graph,
+    ModeChange,
+    Node,
+    Saved,
+    Scope,
+    Site,
+    Value,
+)
+from plait.graph._regions import RegionBuilder
+from plait.graph._rows import (
+    AliasRow,
+    BackwardRow,
+    EnterRow,
+    EventRow,
+    InputRow,
+    ModeRow,
+    OpRow,
+    OutputRow,
+    ParentRow,
+    ReadRow,
+    Reference,
+    ReturnRow,
+    Row,
+    TensorType,
+)
+
+
+class GraphBuilder:
+    """Builds one graph: `add` every row of the step in order, then `finish`.
+
+    >>> from plait.graph._rows import InputRow, TensorType
+    >>> builder = GraphBuilder([TensorType("f32", (3,), "cpu", False, True)], {}, {})
+    >>> builder.add(0, InputRow("data", 0, "x", None))
+    >>> builder.finish()
+    <plait.Graph: 0 ops, 1 input, 0 decisions>
+    """
+
+    def __init__(
+        self, types: Sequence[TensorType], sites: Mapping[int, Site], scopes: Mapping[int, Scope]
+    ) -> None:
+        self._types = types
+        self._sites = sites
+        self._scopes = scopes
+        self._place = 0
+        self._inputs: list[int] = []  # value of the k-th input
+        self._made: dict[int, tuple[int, ...]] = {}  # place -> values
+        self._node_at: dict[int, int] = {}  # place -> node
+        self._grads_at: dict[int, tuple[int, ...]] = {}  # place -> backward nodes
+        self._accumulate: dict[int, int] = {}  # leaf value -> its AccumulateGrad
+        self._nodes: list[Node] = []
+        self._values: list[Value] = []
+        self._backward_nodes: list[BackwardNode] = []
+        self._decisions: list[Decision] = []
+        self._backwards: list[Backward] = []
+        self._modes: list[ModeChange] = []
+        self._events: list[Event] = []
+        self._regions = RegionBuilder(sites)
+
+    def add(self, number: int, row: Row) -> None:
+        """Add the next row of the step; `number` is its number in the recording."""
+        match row:
+            case OpRow():
+                self._op(number, row)
+            case InputRow():
+                self._input(number, row)
+            case ReadRow():
+                self._decisions.append(
+                    Decision(
+                        len(self._decisions), row.how, self._value(row.value), len(self._nodes), row.site,
+                        self._regions.at(row.site), row.outcome, row.comparison,
+                    )
+                )  # fmt: skip
+            case EnterRow():
+                self._regions.enter(row)
+            case ReturnRow():
+                self._regions.leave(row.levels)
+            case ModeRow():
+                self._modes.append(ModeChange(len(self._nodes), row.mode, row.enabled, row.site))
+            case AliasRow():
+                self._alias(row)
+            case BackwardRow():
+                roots = tuple(self._value(each) for each in row.roots)
+                inputs = tuple(self._value(each) for each in row.inputs)
+                self._backwards.append(
+                    Backward(
+                        len(self._backwards), len(self._nodes), row.how, roots, inputs, row.site,
+                        row.retain_graph, row.create_graph,
+                    )
+                )  # fmt: skip
+                self._regions.at(row.site)
+            case EventRow():
+                values = tuple(self._value(each) for each in row.values)
+                self._events.append(Event(len(self._nodes), row.what, row.detail, row.site, values))
+        self._place += 1
+
+    def finish(self) -> Graph:
+        """The graph. The builder must not be used after this."""
+        regions = self._regions.finish()
+        used_sites = {item.site for item in (*self._nodes, *self._decisions, *self._backwards, *self._modes,
+                                             *self._events, *regions)}  # fmt: skip
+        used_scopes = {node.scope for node in self._nodes}
+        return Graph(
+            tuple(self._nodes), tuple(self._values), tuple(self._backward_nodes), tuple(self._decisions),
+            tuple(self._backwards), tuple(self._modes), tuple(self._events), regions,
+            tuple(self._scopes[each] for each in sorted(s for s in used_scopes if s is not None)),
+            tuple(self._sites[each] for each in sorted(s for s in used_sites if s is not None)),
+        )  # fmt: skip
+
+    def _value(self, reference: Reference) -> int:
+        distance, output = reference
+        if distance < 0:
+            return self._inputs[-distance - 1]
+        return self._made[self._place - distance][output]
+
+    def _input(self, number: int, row: InputRow) -> None:
+        node = len(self._nodes)
+        value = self._new_value(node, 0, row.type, None, None, None, row.name)
+        self._inputs.append(value)
+        self._made[self._place] = (value,)
+        self._node_at[self._place] = node
+        self._nodes.append(
+            Node(node, "input", row.what, (), (value,), row.site, None, None, "", None, (), (), (), True, False, number)
+        )
+
+    def _op(self, number: int, row: OpRow) -> None:
+        node = len(self._nodes)
+        arguments = [self._value(each) for each in row.arguments]
+        first_grad = len(self._backward_nodes)
+        grads = tuple(range(first_grad, first_grad + len(row.backward)))
+        self._grads_at[self._place] = grads
+        self._node_at[self._place] = node
+        site = None if row.site is None else self._sites[row.site]
+        written = [arguments[index] for index in row.writes]
+        outputs = []
+        for index, output in enumerate(row.outputs):
+            base, previous = self._lineage(output, arguments, row, index)
+            name = site.target if site is not None and len(row.outputs) == 1 else None
+            grad_fn = None if output.grad_fn is None else first_grad + output.grad_fn
+            outputs.append(self._new_value(node, index, output.type, base, previous, grad_fn, name))
+        self._made[self._place] = tuple(outputs)
+        for name, parents in row.backward:
+            self._backward_nodes.append(BackwardNode(len(self._backward_nodes), name, node, (), None))
+        for place, (_, parents) in enumerate(row.backward):
+            made = tuple(self._parent(each) for each in parents)
+            old = self._backward_nodes[first_grad + place]
+            self._backward_nodes[first_grad + place] = BackwardNode(old.id, old.name, node, made, None)
+        saved = tuple(
+            Saved(name, arguments[which] if source == "argument" else outputs[which] if source == "output" else None,
+                  nbytes)
+            for name, source, which, nbytes in row.saved
+        )  # fmt: skip
+        self._nodes.append(
+            Node(
+                node, "op", row.op, tuple(map(Edge, arguments, row.positions)), tuple(outputs), row.site, row.scope,
+                self._regions.at(row.site), row.constants, row.cut, tuple(written), saved, grads, row.grad_mode,
+                row.in_backward, number,
+            )
+        )  # fmt: skip
+
+    def _lineage(
+        self, output: OutputRow, arguments: Sequence[int], row: OpRow, index: int
+    ) -> tuple[int | None, int | None]:
+        """(the value it is a view of, the value it replaced)."""
+        if output.base is None:
+            return None, None
+        source = arguments[output.base]
+        if output.base in row.writes and row.writes.index(output.base) == index:
+            return self._values[source].base, source
+        return source, None
+
+    def _new_value(
+        self, node: int, output: int, kind: int, base: int | None, previous: int | None,
+        grad_fn: int | None, name: str | None,
+    ) -> int:  # fmt: skip
+        number = len(self._values)
+        version = 0 if previous is None else self._values[previous].version + 1
+        if name is None and previous is not None:
+            name = self._values[previous].name
+        made = self._types[kind]
+        self._values.append(
+            Value(number, node, output, made.dtype, tuple(made.shape), made.device, made.requires_grad, made.leaf,
+                  base, previous, version, grad_fn, name)
+        )  # fmt: skip
+        return number
+
+    def _alias(self, row: AliasRow) -> None:
+        old = self._values[self._value(row.value)]
+        writer = old.node if row.by is None else self._node_at.get(self._place - row.by, old.node)
+        grad_fn = old.grad_fn
+        if row.grad_fn is not None:
+            distance, index = row.grad_fn
+            grad_fn = self._grads_at[self._place - distance][index]
+        number = self._new_value(writer, -1, row.type, old.base, old.id, grad_fn, old.name)
+        self._made[self._place] = (number,)
+
+    def _parent(self, parent: ParentRow | None) -> tuple[int, int] | None:
+        if parent is None or parent.how == "old":
+            return None
+        if parent.how == "leaf":
+            leaf = self._value((parent.distance, parent.index))
+            return self._accumulator(leaf), parent.number
+        return self._grads_at[self._place - parent.distance][parent.index], parent.number
+
+    def _accumulator(self, leaf: int) -> int:
+        first = leaf
+        while (previous := self._values[first].previous) is not None:
+            first = previous
+        if first not in self._accumulate:
+            self._accumulate[first] = len(self._backward_nodes)
+            self._backward_nodes.append(
+                BackwardNode(len(self._backward_nodes), "AccumulateGrad", self._values[first].node, (), first)
+            )
+        return self._accumulate[first]
+
+
+def build(
+    tokens: Iterable[int], rows: Mapping[int, Row] | Sequence[Row], types: Sequence[TensorType],
+    sites: Mapping[int, Site], scopes: Mapping[int, Scope],
+) -> Graph:  # fmt: skip
+    """The graph of a step that is written as the row numbers `tokens`."""
+    builder = GraphBuilder(types, sites, scopes)
+    for token in tokens:
+        builder.add(token, rows[token])
+    return builder.finish()

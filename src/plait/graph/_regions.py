@@ -1,0 +1,111 @@
+"""Regions: the tree of frames, loops and iterations over the nodes of a step.
+
+A frame is known exactly (the recorder sees it begin and end). A loop is where its syntax is; a new iteration begins
+when the program comes back to an instruction at or before the last one inside the same loop. A loop whose body does
+nothing but run an inner loop leaves no operation of its own between two rounds: its `trips` are unknown (None) and
+the inner loop counts all rounds together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+from plait.graph._model import Loop, Region, Site
+from plait.graph._rows import EnterRow
+
+
+@dataclass(slots=True)
+class _OpenLoop:
+    loop: Loop
+    region: int
+    iteration: int
+    count: int
+    last: tuple[bool, int]
+    entered_body: bool
+
+
+@dataclass(slots=True)
+class _Frame:
+    region: int
+    loops: list[_OpenLoop] = field(default_factory=list)
+
+
+class RegionBuilder:
+    """Follows a step through its sites; `at` answers the region of what happens there."""
+
+    def __init__(self, sites: Mapping[int, Site]) -> None:
+        self._sites = sites
+        self._regions: list[Region] = []
+        self._frames: list[_Frame] = []
+        self._has_own: set[int] = set()  # iterations with something of their own, not only an inner loop
+
+    def enter(self, row: EnterRow) -> None:
+        """A frame begins, called from `row.site` of the frame that is on top."""
+        parent = self.at(row.site)
+        region = self._new(parent, "frame", row.function, row.site, row.line, 0)
+        self._frames.append(_Frame(region))
+
+    def leave(self, levels: int) -> None:
+        """The last `levels` frames are over."""
+        for _ in range(levels):
+            for open_loop in self._frames.pop().loops:
+                self._close(open_loop)
+
+    def at(self, number: int | None) -> int | None:
+        """The region of what happens now at this site."""
+        if not self._frames:
+            return None
+        frame = self._frames[-1]
+        if number is None:
+            return frame.loops[-1].iteration if frame.loops else frame.region
+        site = self._sites[number]
+        common = 0
+        while (
+            common < min(len(frame.loops), len(site.loops))
+            and frame.loops[common].loop == site.loops[common]
+        ):
+            common += 1
+        for open_loop in reversed(frame.loops[common:]):
+            self._close(open_loop)
+        del frame.loops[common:]
+        innermost = common == len(site.loops)
+        if common:
+            current = frame.loops[common - 1]
+            order = (not (site.header and innermost), site.offset)
+            if order <= current.last:
+                current.count += 1
+                current.iteration = self._new(
+                    current.region, "iteration", "", None, current.loop.line, current.count
+                )
+            current.last = order
+            current.entered_body = not site.header or not innermost
+        parent = frame.loops[-1].iteration if frame.loops else frame.region
+        for depth in range(common, len(site.loops)):
+            loop = site.loops[depth]
+            region = self._new(parent, "loop", loop.header, None, loop.line, 0)
+            parent = self._new(region, "iteration", "", None, loop.line, 0)
+            deepest = depth == len(site.loops) - 1
+            in_body = not (site.header and deepest)
+            frame.loops.append(_OpenLoop(loop, region, parent, 0, (in_body, site.offset), in_body))
+        if frame.loops:
+            self._has_own.add(frame.loops[-1].iteration)
+        return parent
+
+    def finish(self) -> tuple[Region, ...]:
+        """All regions. Frames that are still open end here."""
+        self.leave(len(self._frames))
+        return tuple(self._regions)
+
+    def _new(self, parent: int | None, kind: str, label: str, site: int | None, line: int, index: int) -> int:
+        number = len(self._regions)
+        self._regions.append(Region(number, parent, kind, label, site, line, index, None))  # type: ignore[arg-type]
+        return number
+
+    def _close(self, loop: _OpenLoop) -> None:
+        trips: int | None = loop.count + 1
+        if loop.loop.kind == "while" and not loop.entered_body:
+            trips = loop.count  # the last round was only the test that ended the loop
+        if loop.count == 0 and loop.iteration not in self._has_own:
+            trips = None
+        self._regions[loop.region] = replace(self._regions[loop.region], trips=trips)

@@ -62,8 +62,7 @@ class RegionBuilder:
         site = self._sites[number]
         common = 0
         while (
-            common < min(len(frame.loops), len(site.loops))
-            and frame.loops[common].loop == site.loops[common]
+            common < min(len(frame.loops), len(site.loops)) and frame.loops[common].loop == site.loops[common]
         ):
             common += 1
         for open_loop in reversed(frame.loops[common:]):

@@ -103,7 +103,9 @@ class Recording:
         """The graph that a step built."""
         step = step if isinstance(step, Step) else self.steps[step]
         if step.graph is None:
-            raise NotFoundError(f"step {step.id} kept no graph: the limit of distinct graphs had been reached")
+            raise NotFoundError(
+                f"step {step.id} kept no graph: the limit of distinct graphs had been reached"
+            )
         return self.graph_number(step.graph)
 
     def iter_decisions(self) -> Iterator[SeenDecision]:
@@ -152,9 +154,7 @@ class Recording:
             node = node_at[place]
             made = graph.nodes[node].backward
             number = made[nth] if 0 <= nth < len(made) else -1
-            result.append(
-                BackwardStats(step, number, node, name, norm_in, norm_out, ns, bool(nonfinite))
-            )
+            result.append(BackwardStats(step, number, node, name, norm_in, norm_out, ns, bool(nonfinite)))
             del backward
         return tuple(result)
 
@@ -227,7 +227,9 @@ class Recording:
 
     def _build(self, number: int) -> Graph:
         self._load_tables()
-        return build(self.tokens(number), self._rows, self._types, self._sites, self._scopes)
+        rows = self._all("SELECT shapes, structure, program FROM graph WHERE id = ?", number)
+        hashes = Hashes(*rows[0]) if rows else None
+        return build(self.tokens(number), self._rows, self._types, self._sites, self._scopes, hashes)
 
     def _load_tables(self) -> None:
         """Read the parts of the tables that are new since the last call (a live recording grows)."""
@@ -236,7 +238,9 @@ class Recording:
             self._rows[number] = row_from_lists(kind, json.loads(body))
         for number, body in self._all("SELECT id, body FROM site WHERE id > ?", max(self._sites, default=-1)):
             self._sites[number] = _site(number, json.loads(body))
-        for number, body in self._all("SELECT id, body FROM scope WHERE id > ?", max(self._scopes, default=-1)):
+        for number, body in self._all(
+            "SELECT id, body FROM scope WHERE id > ?", max(self._scopes, default=-1)
+        ):
             self._scopes[number] = Scope(number, *json.loads(body))
         for (body,) in self._all("SELECT body FROM type WHERE id >= ? ORDER BY id", len(self._types)):
             dtype, shape, device, requires_grad, leaf = json.loads(body)

@@ -54,9 +54,7 @@ def saved_tensors(node: Any) -> list[tuple[str, torch.Tensor]]:
             continue
         raw = getattr(node, "_raw" + name, None)
         raws = raw if isinstance(raw, (list, tuple)) else (raw,)
-        if raw is None or any(
-            getattr(each, "unpack_hook", None) is not None for each in raws if each is not None
-        ):
+        if raw is None or any(getattr(each, "unpack_hook", None) is not None for each in raws if each is not None):
             continue
         try:
             value = getattr(node, name)

@@ -61,9 +61,7 @@ class RegionBuilder:
             return frame.loops[-1].iteration if frame.loops else frame.region
         site = self._sites[number]
         common = 0
-        while (
-            common < min(len(frame.loops), len(site.loops)) and frame.loops[common].loop == site.loops[common]
-        ):
+        while common < min(len(frame.loops), len(site.loops)) and frame.loops[common].loop == site.loops[common]:
             common += 1
         for open_loop in reversed(frame.loops[common:]):
             self._close(open_loop)
@@ -74,9 +72,7 @@ class RegionBuilder:
             order = (not (site.header and innermost), site.offset)
             if order <= current.last:
                 current.count += 1
-                current.iteration = self._new(
-                    current.region, "iteration", "", None, current.loop.line, current.count
-                )
+                current.iteration = self._new(current.region, "iteration", "", None, current.loop.line, current.count)
             current.last = order
             current.entered_body = not site.header or not innermost
         parent = frame.loops[-1].iteration if frame.loops else frame.region

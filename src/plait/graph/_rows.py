@@ -144,9 +144,7 @@ class EventRow(NamedTuple):
     kind: str = "event"
 
 
-Row: TypeAlias = (
-    InputRow | OpRow | ReadRow | EnterRow | ReturnRow | ModeRow | AliasRow | BackwardRow | EventRow
-)
+Row: TypeAlias = InputRow | OpRow | ReadRow | EnterRow | ReturnRow | ModeRow | AliasRow | BackwardRow | EventRow
 
 _KINDS: dict[str, type[Row]] = {
     row._field_defaults["kind"]: row

@@ -29,8 +29,7 @@ def row_digests(row: Row, types: Sequence[Any], place: Callable[[int], Place]) -
     if isinstance(row, OpRow):
         outputs = [(types[out.type], out.base, out.grad_fn) for out in row.outputs]
         loose_outputs = [
-            (kind.dtype, len(kind.shape), kind.requires_grad, base, grad_fn)
-            for kind, base, grad_fn in outputs
+            (kind.dtype, len(kind.shape), kind.requires_grad, base, grad_fn) for kind, base, grad_fn in outputs
         ]
         common: list[Any] = [
             row.op, where, row.grad_mode, row.in_backward, row.arguments, row.positions, row.writes, row.cut,
@@ -86,8 +85,7 @@ class HashBuilder:
         number = getattr(row, "site", None)
         site = None if number is None else self._sites[number]
         in_arm = bool(self._arms and self._arms[-1]) or (
-            site is not None
-            and any((site.file, each.line, each.column) in self._tests for each in site.branches)
+            site is not None and any((site.file, each.line, each.column) in self._tests for each in site.branches)
         )
         if row.kind == "enter":
             self._arms.append(in_arm)

@@ -219,9 +219,7 @@ class SourceIndex:
         if node is None:
             return None, None
         text = (
-            self._segment(node)
-            if isinstance(node, ast.expr)
-            else self.lines[node.lineno - 1].decode(errors="replace")
+            self._segment(node) if isinstance(node, ast.expr) else self.lines[node.lineno - 1].decode(errors="replace")
         )  # type: ignore[attr-defined]
         return node.lineno, text.strip()  # type: ignore[attr-defined]
 

@@ -22,9 +22,7 @@ _TORCH = str(Path(torch.__file__).resolve().parent) + os.sep
 _QUIET_FILES = (_TORCH + os.path.join("nn", "utils", "clip_grad.py"), _TORCH + "optim" + os.sep)
 _SITE_PACKAGES = os.sep + "site-packages" + os.sep
 _STANDARD = tuple(
-    os.path.realpath(path) + os.sep
-    for path in {sysconfig.get_path("stdlib"), sysconfig.get_path("platstdlib")}
-    if path
+    os.path.realpath(path) + os.sep for path in {sysconfig.get_path("stdlib"), sysconfig.get_path("platstdlib")} if path
 )
 _GENERATED = (
     "<frozen ",

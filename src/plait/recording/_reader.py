@@ -72,18 +72,14 @@ class Recording:
         ):
             number = programs.setdefault(program, len(programs))
             hashes = Hashes(shapes, structure, program)
-            found.append(
-                Variant(graph, count, first or 0, number, nodes, operations, decisions, saved, hashes)
-            )
+            found.append(Variant(graph, count, first or 0, number, nodes, operations, decisions, saved, hashes))
         return tuple(sorted(found, key=lambda each: (each.program, -each.steps, each.graph)))
 
     @property
     def graph(self) -> Graph:
         """The graph of the last complete step that ran a model or a backward pass; of the last step if none did."""
         for condition in ("complete AND kind != 'rest'", "kind != 'rest'", "1"):
-            rows = self._all(
-                f"SELECT graph FROM step WHERE graph IS NOT NULL AND {condition} ORDER BY id DESC LIMIT 1"
-            )
+            rows = self._all(f"SELECT graph FROM step WHERE graph IS NOT NULL AND {condition} ORDER BY id DESC LIMIT 1")
             if rows:
                 return self.graph_number(rows[0][0])
         raise NotFoundError("the recording holds no graph: nothing was computed with tensors while it ran")
@@ -103,9 +99,7 @@ class Recording:
         """The graph that a step built."""
         step = step if isinstance(step, Step) else self.steps[step]
         if step.graph is None:
-            raise NotFoundError(
-                f"step {step.id} kept no graph: the limit of distinct graphs had been reached"
-            )
+            raise NotFoundError(f"step {step.id} kept no graph: the limit of distinct graphs had been reached")
         return self.graph_number(step.graph)
 
     def iter_decisions(self) -> Iterator[SeenDecision]:
@@ -238,9 +232,7 @@ class Recording:
             self._rows[number] = row_from_lists(kind, json.loads(body))
         for number, body in self._all("SELECT id, body FROM site WHERE id > ?", max(self._sites, default=-1)):
             self._sites[number] = _site(number, json.loads(body))
-        for number, body in self._all(
-            "SELECT id, body FROM scope WHERE id > ?", max(self._scopes, default=-1)
-        ):
+        for number, body in self._all("SELECT id, body FROM scope WHERE id > ?", max(self._scopes, default=-1)):
             self._scopes[number] = Scope(number, *json.loads(body))
         for (body,) in self._all("SELECT body FROM type WHERE id >= ? ORDER BY id", len(self._types)):
             dtype, shape, device, requires_grad, leaf = json.loads(body)

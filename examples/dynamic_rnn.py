@@ -130,7 +130,7 @@ def test(model: DynamicRNN, words: tuple[list[str], list[str]]) -> None:
 
 
 def compare(model: DynamicRNN, words: list[str]) -> None:
-    """Run the words together in five ways, each beside running every word alone."""
+    """Run the words together in six ways, each beside running every word alone."""
 
     def measure(hidden: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         scores = model.head(hidden)
@@ -139,14 +139,15 @@ def compare(model: DynamicRNN, words: list[str]) -> None:
 
     alone, answers, gradient = measure(torch.cat([model(w) for w in words]))
 
-    def row(name: str, run: Callable[[list[Tensor]], Tensor]) -> None:
-        hidden, new_answers, new_gradient = measure(run([model.read(w) for w in words]))
+    def row(name: str, together: Tensor) -> None:
+        hidden, new_answers, new_gradient = measure(together)
         gap = (hidden - alone).abs().amax(dim=1)
         same = (gap < 1e-5).sum().item()
         changed = (new_answers != answers).sum().item()
         off = ((new_gradient - gradient).norm() / gradient.norm()).item()
-        print(f"    {name:<16}{same:>5} of {len(words)}{gap.max().item():>13.0e}{changed:>17}{off:>14.0%}")
+        print(f"    {name:<16}{same:>5} of {len(words)}{gap.max().item():>13.2g}{changed:>17}{off:>14.0%}")
 
+    sequences = [model.read(w) for w in words]
     print(f"{len(words)} words in one batch, {min(map(len, words))} to {max(map(len, words))} letters")
     print("                     as alone   largest gap  answers changed  gradient off")
     for title, step in (
@@ -154,9 +155,9 @@ def compare(model: DynamicRNN, words: list[str]) -> None:
         ("torch.where, a decision for each row", model.step_by_row),
     ):
         print(f"  {title}")
-        row("padded", lambda s, step=step: run_padded(step, s, masked=False))
-        row("padded + masked", lambda s, step=step: run_padded(step, s, masked=True))
-        row("packed", lambda s, step=step: run_packed(step, s))
+        row("padded", run_padded(step, sequences, masked=False))
+        row("padded + masked", run_padded(step, sequences, masked=True))
+        row("packed", run_packed(step, sequences))
     print("  (as alone: to 1e-5 in the last hidden state; gradient: of the score, by the recurrent weights)")
 
 
@@ -168,17 +169,14 @@ def main() -> None:
     model = DynamicRNN()
     print("Untrained, one word at a time:")
     for word in ("else", "import"):
-        hidden = model(word)
-        print(
-            f"  {word:<7} {len(word)} steps: {' '.join(model.arms)}; hidden mean {hidden.mean().item():+.3f}"
-        )
+        mean = model(word).mean().item()
+        print(f"  {word:<7} {len(word)} steps: {' '.join(model.arms)}; the last hidden mean is {mean:+.3f}")
 
     english, python = load_words()
-    print(
-        f"Train on {len(english) - 100} English words and {len(python) - 100} Python names, one word a step:"
-    )
-    train(model, (english[100:], python[100:]))
-    test(model, (english[:100], python[:100]))
+    seen, unseen = (english[100:], python[100:]), (english[:100], python[:100])
+    print(f"Train on {len(seen[0])} English words and {len(seen[1])} Python names, one word a step:")
+    train(model, seen)
+    test(model, unseen)
     compare(model, english[:8] + python[:8])
 
 

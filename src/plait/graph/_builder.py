@@ -170,9 +170,16 @@ class GraphBuilder:
         written = [arguments[index] for index in row.writes]
         outputs = []
         for index, output in enumerate(row.outputs):
-            base, previous = self._lineage(output, arguments, row, index)
+            base, previous = None, None
+            if output.replaces is not None:
+                previous = arguments[output.replaces]
+                base = self._values[previous].base
+            elif output.base is not None:
+                base = arguments[output.base]
             name = site.target if site is not None and len(row.outputs) == 1 else None
             grad_fn = None if output.grad_fn is None else first_grad + output.grad_fn
+            if grad_fn is None and previous is not None and not self._types[output.type].leaf:
+                grad_fn = self._values[previous].grad_fn
             outputs.append(self._new_value(node, index, output.type, base, previous, grad_fn, name))
         self._made[self._place] = tuple(outputs)
         for name, parents in row.backward:
@@ -193,17 +200,6 @@ class GraphBuilder:
                 row.in_backward, number,
             )
         )  # fmt: skip
-
-    def _lineage(
-        self, output: OutputRow, arguments: Sequence[int], row: OpRow, index: int
-    ) -> tuple[int | None, int | None]:
-        """(the value it is a view of, the value it replaced)."""
-        if output.base is None:
-            return None, None
-        source = arguments[output.base]
-        if output.base in row.writes and row.writes.index(output.base) == index:
-            return self._values[source].base, source
-        return source, None
 
     def _new_value(
         self, node: int, output: int, kind: int, base: int | None, previous: int | None,

@@ -27,9 +27,9 @@ def row_digests(row: Row, types: Sequence[Any], place: Callable[[int], Place]) -
         loose: list[Any] = [row.what, row.name, kind.dtype, len(kind.shape), kind.requires_grad, where]
         return _digest([loose, kind]), _digest(loose)
     if isinstance(row, OpRow):
-        outputs = [(types[out.type], out.base, out.grad_fn) for out in row.outputs]
+        outputs = [(types[out.type], out.grad_fn, out.base, out.replaces) for out in row.outputs]
         loose_outputs = [
-            (kind.dtype, len(kind.shape), kind.requires_grad, base, grad_fn) for kind, base, grad_fn in outputs
+            (kind.dtype, len(kind.shape), kind.requires_grad, *rest) for kind, *rest in outputs
         ]
         common: list[Any] = [
             row.op, where, row.grad_mode, row.in_backward, row.arguments, row.positions, row.writes, row.cut,

@@ -14,12 +14,20 @@ import torch
 
 from plait.graph._source import SourceIndex
 
+CodeSites = dict[int, int] | bool | None  # sites by instruction, or one of the next two
 LIBRARY: Final = None  # code of torch, of plait, of the standard library: look at its caller
-QUIET: Final = False  # code of torch that does housekeeping (clipping): not recorded
+QUIET: Final = False  # code of torch that does housekeeping (clipping, loading data), or plait's own: not recorded
+UNSEEN: Final[dict[int, int]] = {}  # what `codes.get` answers for code that was not classified yet
 
 _PLAIT = str(Path(__file__).resolve().parent.parent) + os.sep
 _TORCH = str(Path(torch.__file__).resolve().parent) + os.sep
-_QUIET_FILES = (_TORCH + os.path.join("nn", "utils", "clip_grad.py"), _TORCH + "optim" + os.sep)
+_QUIET_FILES = (
+    _TORCH + os.path.join("nn", "utils", "clip_grad.py"),
+    _TORCH + "optim" + os.sep,
+    _TORCH + os.path.join("utils", "data") + os.sep,  # what a loader stacks is data, an input of the step
+    _TORCH + os.path.join("autograd", "__init__.py"),  # the ones that a backward pass starts from
+    _PLAIT + "recorder" + os.sep,  # our own hooks
+)
 _SITE_PACKAGES = os.sep + "site-packages" + os.sep
 _STANDARD = tuple(
     os.path.realpath(path) + os.sep for path in {sysconfig.get_path("stdlib"), sysconfig.get_path("platstdlib")} if path
@@ -39,12 +47,17 @@ class Activation:
     is on, and dies with the frame; so a frame is told from a later one at the same address. It is callable because a
     debugger that is switched on later calls `f_trace`: None means "go on without me"."""
 
-    __slots__ = ("code", "depth", "in_arm")
+    __slots__ = ("address", "code", "depth", "in_arm", "place", "site")
 
-    def __init__(self, code: CodeType, depth: int, in_arm: bool) -> None:
+    def __init__(
+        self, code: CodeType, depth: int, in_arm: bool, address: int, place: int, site: int | None
+    ) -> None:
         self.code = code
         self.depth = depth
         self.in_arm = in_arm
+        self.address = address
+        self.place = place  # of its EnterRow on the tape
+        self.site = site  # from where it was called
 
     def __call__(self, frame: FrameType, event: str, argument: Any) -> None:
         return None
@@ -54,7 +67,7 @@ class Sites:
     """Numbers for places in the source. `codes` maps the address of a code object to its sites by instruction."""
 
     def __init__(self, program_files: frozenset[str] = frozenset()) -> None:
-        self.codes: dict[int, dict[int, int] | bool | None] = {}
+        self.codes: dict[int, CodeSites] = {}
         self.bodies: list[list[Any]] = []
         self.sources: dict[str, str] = {}
         self.tests: set[tuple[str, int, int]] = set()  # tests in which a value was read: (file, line, column)
@@ -63,10 +76,15 @@ class Sites:
         self._index: dict[str, SourceIndex] = {}
         self._program_files = program_files
 
-    def learn_code(self, code: CodeType) -> dict[int, int] | bool | None:
+    def of(self, code: CodeType) -> CodeSites:
+        """The sites of a code object by instruction; LIBRARY or QUIET if it is not the program's own."""
+        found = self.codes.get(id(code), UNSEEN)
+        return self.learn_code(code) if found is UNSEEN else found
+
+    def learn_code(self, code: CodeType) -> CodeSites:
         """Classify a code object that was not seen before."""
         self._kept.append(code)
-        found: dict[int, int] | bool | None
+        found: CodeSites
         if code.co_filename.startswith(_QUIET_FILES):
             found = QUIET
         elif self._is_library(code.co_filename):

@@ -157,6 +157,15 @@ class Record(Recording):
         """Put facts about the run into the recording."""
         self._writer.set_meta(**facts)
 
+    @property
+    def stopped(self) -> str | None:
+        """Why nothing is written any more (the disk was full), or None."""
+        return self._writer.stopped
+
+    def finish(self) -> None:
+        """Write everything that waits."""
+        self.steps_keeper.flush()
+
     def close(self) -> None:
         """Stop, if it still runs, and close the file."""
         self.__exit__()

@@ -87,7 +87,8 @@ class GraphBuilder:
             case ReturnRow():
                 self._regions.leave(row.levels)
             case ModeRow():
-                self._modes.append(ModeChange(len(self._nodes), row.mode, row.enabled, row.site))
+                region = self._regions.at(row.site)
+                self._modes.append(ModeChange(len(self._nodes), row.mode, row.enabled, row.site, region))
             case AliasRow():
                 self._alias(row)
             case BackwardRow():
@@ -96,13 +97,13 @@ class GraphBuilder:
                 self._backwards.append(
                     Backward(
                         len(self._backwards), len(self._nodes), row.how, roots, inputs, row.site,
-                        row.retain_graph, row.create_graph,
+                        row.retain_graph, row.create_graph, self._regions.at(row.site),
                     )
                 )  # fmt: skip
-                self._regions.at(row.site)
             case EventRow():
                 values = tuple(self._value(each) for each in row.values)
-                self._events.append(Event(len(self._nodes), row.what, row.detail, row.site, values))
+                region = self._regions.at(row.site)
+                self._events.append(Event(len(self._nodes), row.what, row.detail, row.site, values, region))
         self._place += 1
 
     def finish(self) -> Graph:

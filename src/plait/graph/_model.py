@@ -242,6 +242,7 @@ class ModeChange:
     mode: str
     enabled: bool
     site: int | None
+    region: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -256,6 +257,7 @@ class Backward:
     site: int | None
     retain_graph: bool
     create_graph: bool
+    region: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -267,6 +269,7 @@ class Event:
     detail: str
     site: int | None
     values: tuple[int, ...] = ()
+    region: int | None = None
 
 
 @dataclass(frozen=True)

@@ -28,7 +28,9 @@ class _Place:
     first: _Place | None = None
     next: _Place | None = None
 
-    def child(self, key: Hashable, after: _Place | None, kind: FoldKind, label: str, site: int | None) -> _Place:
+    def child(
+        self, key: Hashable, after: _Place | None, kind: FoldKind, label: str, site: int | None
+    ) -> _Place:
         """The child with this key; a new one comes behind `after` (None: at the front)."""
         found = self.by_key.get(key)
         if found is None:

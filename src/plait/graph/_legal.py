@@ -44,7 +44,9 @@ def _outputs(graph: Graph) -> Iterator[str]:
         node_ = _get(graph.nodes, value.node)
         if node_ is None:
             yield f"value {value.id} comes from node {value.node}, which does not exist"
-        elif value.output >= 0 and (value.output >= len(node_.outputs) or node_.outputs[value.output] != value.id):
+        elif value.output >= 0 and (
+            value.output >= len(node_.outputs) or node_.outputs[value.output] != value.id
+        ):
             yield f"value {value.id} is no output of node {value.node}"
         elif value.output < 0 and value.previous is None:
             yield f"value {value.id} is no output of a node and replaces no other value"
@@ -167,7 +169,9 @@ def _moments(graph: Graph) -> Iterator[str]:
 
 
 def _existing(graph: Graph) -> Iterator[str]:
-    used = [(f"decision {item.id}", item.after, (item.value,)) for item in graph.decisions]
+    used: list[tuple[str, int, tuple[int, ...]]] = [
+        (f"decision {item.id}", item.after, (item.value,)) for item in graph.decisions
+    ]
     used += [(f"backward pass {item.id}", item.after, item.roots + item.inputs) for item in graph.backwards]
     used += [(f"event {place}", item.after, item.values) for place, item in enumerate(graph.events)]
     for what, after, values in used:
@@ -234,7 +238,9 @@ RULES = (
     Rule("versions", "versions grow along `previous` and begin at 0", _versions),
     Rule("bases", "a tensor view is younger than what it shows", _bases),
     Rule("grad_fns", "a grad_fn exists and only values that are no leaves have one", _grad_fns),
-    Rule("backward-nodes", "a backward node belongs to one node, an accumulator to one leaf", _backward_nodes),
+    Rule(
+        "backward-nodes", "a backward node belongs to one node, an accumulator to one leaf", _backward_nodes
+    ),
     Rule("parents", "gradients flow to backward nodes of the same or earlier nodes", _parents),
     Rule("writes", "a node writes only into its arguments", _writes),
     Rule("saved", "what a node keeps for backward existed when it ran", _saved),

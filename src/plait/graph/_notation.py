@@ -150,4 +150,4 @@ def shorten(text: str, width: int) -> str:
 
 
 def _short(value: float) -> str:
-    return f"{value:.1f}" if value < 9.95 and value != int(value) or 0 < value < 1 else f"{value:.0f}"
+    return f"{value:.1f}" if 0 < value < 9.95 and value != int(value) else f"{value:.0f}"

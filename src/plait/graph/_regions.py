@@ -92,6 +92,19 @@ class RegionBuilder:
             self._has_own.add(frame.loops[-1].iteration)
         return parent
 
+    @property
+    def count(self) -> int:
+        """How many regions there are so far."""
+        return len(self._regions)
+
+    def since(self, count: int) -> list[Region]:
+        """The regions that are new since there were `count`."""
+        return self._regions[count:]
+
+    def open_loops(self) -> set[int]:
+        """The loops that have not ended yet."""
+        return {loop.region for frame in self._frames for loop in frame.loops}
+
     def finish(self) -> tuple[Region, ...]:
         """All regions. Frames that are still open end here."""
         self.leave(len(self._frames))

@@ -51,5 +51,5 @@ def main(argv: Sequence[str]) -> int:
             text = views.show_graph(recording, arguments.step, colour=colour, width=width)
         else:
             text = views.show(recording, colour=colour, width=width)
-    print(text)
+    print(views.fit(text, sys.stdout.encoding))
     return 0

@@ -14,11 +14,11 @@ from functools import cached_property
 
 from plait.graph._model import Loop, Site
 from plait.graph._regions import RegionBuilder
-from plait.graph._rows import BackwardRow, EnterRow, EventRow, ModeRow, OpRow, ReadRow, ReturnRow, Row
+from plait.graph._rows import BackwardRow, EnterRow, EventRow, OpRow, ReadRow, ReturnRow, Row
 from plait.recording import Recording, Variant
 
 TOKEN_BUDGET = 150_000
-_PLACED = (OpRow, ReadRow, ModeRow, BackwardRow, EventRow)
+_PLACED = (OpRow, ReadRow, BackwardRow, EventRow)
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from plait.decisions._survey import Survey
 from plait.graph._model import Site
@@ -188,8 +188,8 @@ def _describe(survey: Survey, before: int | None, mine: Row, theirs: Row) -> Par
         mine_in = my_site is not None and loop in my_site.loops
         theirs_in = their_site is not None and loop in their_site.loops
         if mine_in != theirs_in:
-            goes, ends = f"another round of `{loop.header}`", f"`{loop.header}` has ended"
-            return Parting("loop", last_site, goes if mine_in else ends, ends if mine_in else goes)
+            site = replace(last_site, line=loop.line, expression=loop.header)
+            return Parting("loop", site, *(("goes on", "it ends") if mine_in else ("ends", "it goes on")))
     return Parting("op", my_site, _did(survey, mine), _did(survey, theirs))
 
 

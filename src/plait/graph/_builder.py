@@ -87,7 +87,8 @@ class GraphBuilder:
             case ReturnRow():
                 self._regions.leave(row.levels)
             case ModeRow():
-                region = self._regions.at(row.site)
+                # Noticed at the next call, whose site it carries: no place of its own in the order of the loop.
+                region = self._regions.at(None)
                 self._modes.append(ModeChange(len(self._nodes), row.mode, row.enabled, row.site, region))
             case AliasRow():
                 self._alias(row)

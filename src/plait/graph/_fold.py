@@ -6,11 +6,21 @@ calls itself is shown once. What remains is as large as the program, however lon
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator
+from collections.abc import Hashable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from plait.graph._marks import Fold, FoldKind
-from plait.graph._model import Graph, Region
+from plait.graph._model import Graph, Region, Site
+
+Sites = Mapping[int, Site]
+
+
+def _earlier(first: int | None, second: int | None, sites: Sites) -> bool:
+    """Whether both places are in one function and the first stands before the second."""
+    if first is None or second is None:
+        return False
+    one, two = sites[first], sites[second]
+    return (one.file, one.function) == (two.file, two.function) and one.offset < two.offset
 
 
 @dataclass(eq=False, slots=True)
@@ -29,16 +39,23 @@ class _Place:
     next: _Place | None = None
 
     def child(
-        self, key: Hashable, after: _Place | None, kind: FoldKind, label: str, site: int | None
+        self, key: Hashable, after: _Place | None, kind: FoldKind, label: str, site: int | None, sites: Sites
     ) -> _Place:
-        """The child with this key; a new one comes behind `after` (None: at the front)."""
+        """The child with this key; a new one comes behind `after` (None: at the front).
+
+        What other rounds did behind `after` and stands earlier in the source (the other arm) stays before it.
+        """
         found = self.by_key.get(key)
         if found is None:
             found = self.by_key[key] = _Place(kind, label, site, self)
+            following = self.first if after is None else after.next
+            while following is not None and _earlier(following.site, site, sites):
+                after, following = following, following.next
+            found.next = following
             if after is None:
-                found.next, self.first = self.first, found
+                self.first = found
             else:
-                found.next, after.next = after.next, found
+                after.next = found
         return found
 
 
@@ -62,7 +79,7 @@ class _Folder:
         round_ = self.round(region)
         key = (kind, site, label)
         nth = round_.met[key] = round_.met.get(key, 0) + 1
-        place = round_.place.child((*key, nth), round_.last, kind, label, site)
+        place = round_.place.child((*key, nth), round_.last, kind, label, site, self.graph._site_by_id)
         place.members.append(number)
         round_.last = place
 
@@ -78,11 +95,13 @@ class _Folder:
         return self.rounds[missing[0].id if missing else number]
 
     def open(self, region: Region, around: _Round) -> _Round:
+        sites = self.graph._site_by_id
         if region.kind == "iteration":
             return _Round(around.place, around.depth)
         if region.kind == "frame" and (above := self.same_function(region, around.place)) is not None:
-            again = around.place.child(("again", region.label, region.site), around.last, "again", region.label,
-                                       region.site)  # fmt: skip
+            again = around.place.child(
+                ("again", region.label, region.site), around.last, "again", region.label, region.site, sites
+            )  # fmt: skip
             again.members.append(region.id)
             around.last = again
             above.depth = max(above.depth, around.depth + 1)
@@ -90,7 +109,7 @@ class _Folder:
         kind: FoldKind = "loop" if region.kind == "loop" else "frame"
         key = (kind, region.label, region.line, region.site)
         nth = around.met[key] = around.met.get(key, 0) + 1
-        place = around.place.child((*key, nth), around.last, kind, region.label, region.site)
+        place = around.place.child((*key, nth), around.last, kind, region.label, region.site, sites)
         place.members.append(region.id)
         place.trips.append(region.trips)
         around.last = place

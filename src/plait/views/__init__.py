@@ -10,8 +10,8 @@ from plait.views._report import (
     show_json,
     show_source,
 )
-from plait.views._theme import colours, width
+from plait.views._theme import colours, fit, width
 
 __all__ = [
-    "EXPORTS", "colours", "export", "graph_json", "report", "show", "show_graph", "show_json", "show_source", "width",
+    "EXPORTS", "colours", "export", "fit", "graph_json", "report", "show", "show_graph", "show_json", "show_source", "width",
 ]  # fmt: skip

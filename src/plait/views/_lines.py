@@ -188,12 +188,11 @@ def short_files(files: Iterable[str]) -> dict[str, str]:
     >>> short_files(["/a/b/train.py", "/a/b/models/rnn.py"])
     {'/a/b/train.py': 'train.py', '/a/b/models/rnn.py': 'models/rnn.py'}
     """
+    files = list(files)
     real = sorted(file for file in files if os.path.isabs(file))
     if not real:
         return {file: file for file in files}
-    root = os.path.dirname(
-        os.path.commonpath([os.path.join(os.path.dirname(file), "_") for file in real]) + "/"
-    )
+    root = os.path.commonpath([os.path.dirname(file) for file in real])
     return {file: os.path.relpath(file, root) if file in real else file for file in files}
 
 

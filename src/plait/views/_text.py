@@ -70,7 +70,8 @@ def _decisions(places: Sequence[Place]) -> str:
     if deciding:
         count = sum(place.count for place in deciding)
         both = sum(len(place.arms) > 1 for place in deciding)
-        parts.append(f"{count:,} at {plural(len(deciding), 'place')}, {both} of them went both ways")
+        fell = "always fell the same way" if not both else f"{both:,} went both ways"
+        parts.append(f"{count:,} at {plural(len(deciding), 'place')}, {fell}")
     if reading:
         parts.append(f"{plural(sum(place.count for place in reading), 'value')} only read, nothing decided")
     return "; ".join(parts) or "none: the graph never depended on the value of a tensor"
@@ -150,11 +151,10 @@ def _program_block(
 
 def _parting(parting: Parting, names: dict[str, str]) -> str:
     at = f"{where(parting.site, names)} " if parting.site is not None else ""
-    if parting.kind == "decision":
-        return f"{at}decision: {parting.here}, not {parting.there}"
-    if parting.kind == "size":
-        return f"{at}size: {parting.here}, not {parting.there}"
-    return f"{at}{parting.here}, not {parting.there}"
+    if parting.kind in ("decision", "loop"):
+        asked = parting.site.expression if parting.site is not None else "a decision"
+        return f"{at}{shorten(asked, 24)}: {parting.here}, there {parting.there}"
+    return f"{at}{parting.here}, there {parting.there}"
 
 
 def decisions_view(places: Sequence[Place], survey: Survey, paint: Paint, width: int = WIDTH) -> str:

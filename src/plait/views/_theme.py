@@ -12,7 +12,7 @@ WIDTH = 100
 
 # One sign a kind of remark, in the order of the legend.
 SIGNS: dict[MarkKind, str] = {
-    "decision": "?", "read": "<", "loop": "@", "cut": "/", "write": "!", "backward": "^", "finding": "!",
+    "decision": "?", "read": "·", "loop": "↻", "cut": "/", "write": "!", "backward": "←", "finding": "!",
 }  # fmt: skip
 NAMES: dict[MarkKind, str] = {
     "decision": "decision", "read": "value read, nothing decided", "loop": "loop, with its rounds",
@@ -42,6 +42,22 @@ class Paint:
 def colours(stream: TextIO) -> bool:
     """Whether this stream is a terminal that wants colours (NO_COLOR is respected)."""
     return not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb" and stream.isatty()
+
+
+_ASCII = str.maketrans({"├": "|", "└": "`", "│": "|", "─": "-", "↻": "@", "←": "<", "·": "."})
+
+
+def fit(text: str, encoding: str | None) -> str:
+    """The text in signs that this encoding can write.
+
+    >>> fit("├─ ↻ for x in xs", "ascii")
+    '|- @ for x in xs'
+    """
+    try:
+        text.encode(encoding or "utf-8")
+    except (UnicodeEncodeError, LookupError):
+        return text.translate(_ASCII)
+    return text
 
 
 def width(stream: TextIO) -> int:

@@ -51,8 +51,8 @@ def tree_view(
     root = fold(graph)
     around = root.count
     # The functions around everything say nothing about the step; begin where something happens.
-    while len(root.children) == 1 and root.children[0].kind == "frame" and root.children[0].depth == 1:
-        root = root.children[0]
+    while len(inside := _inside(root)) == 1 and _only_around(inside[0]):
+        root = inside[0]
         around = root.count
     lines += _children(drawing, root, "", max(around, 1))
     return "\n".join(lines) if lines else "(nothing was computed)"
@@ -93,21 +93,30 @@ def _children(drawing: _Drawing, root: Fold, start: str, around: int) -> Iterato
     stack: list[tuple[Fold, str, bool, int]] = []
 
     def push(parent: Fold, indent: str, count: int) -> None:
-        inside = [child for child in parent.children if child.kind != "input"]
+        inside = _inside(parent)
         for place, child in reversed(list(enumerate(inside))):
             stack.append((child, indent, place == len(inside) - 1, count))
 
     push(root, start, around)
     while stack:
         item, indent, last, count = stack.pop()
-        branch = indent + ("`- " if last else "|- ")
-        deeper = indent + ("   " if last else "|  ")
+        branch = indent + ("└─ " if last else "├─ ")
+        deeper = indent + ("   " if last else "│  ")
         yield from _item(drawing, item, branch, deeper, count)
         if item.kind == "loop":
             # Inside a loop a thing is in every round if it ran as often as the loop had rounds.
             push(item, deeper, _rounds(drawing.graph, item))
         else:
             push(item, deeper, item.count or 1)
+
+
+def _inside(item: Fold) -> list[Fold]:
+    return [child for child in item.children if child.kind != "input"]
+
+
+def _only_around(item: Fold) -> bool:
+    """A function that is under way, or the round of a training loop that the step is."""
+    return (item.kind == "frame" and item.depth == 1) or (item.kind == "loop" and item.trips == (1, 1))
 
 
 def _rounds(graph: Graph, item: Fold) -> int:
@@ -120,6 +129,8 @@ def _item(drawing: _Drawing, item: Fold, branch: str, deeper: str, around: int) 
     branch = paint("dim", branch)
     if item.kind == "op":
         text = often + _op(graph, [graph.nodes[member] for member in item.members])
+        if len(graph.nodes) < SMALL and (shown := _sample(drawing, item.members[0], "value")):
+            text += paint("dim", f"  {shown}")
         yield branch + _with_place(drawing, text, item.site, len(deeper))
     elif item.kind == "frame":
         deep = f"  calls itself, {item.depth} deep" if item.depth > 1 else ""

@@ -203,14 +203,16 @@ class Tape:
             [(n, row.kind, json.dumps(list(row)[:-1]), *self.counts[n]) for n, row in enumerate(self.rows)],
         )
         for tokens, number in self.graphs.items():
-            graph = build(tokens, self.rows, self.types, dict(enumerate(self.sites)), dict(enumerate(self.scopes)))
-            saved = sum(node.saved_bytes for node in graph.nodes)
+            rows = [self.rows[token] for token in tokens]
+            ops = [row for row in rows if isinstance(row, OpRow)]
+            nodes = len(ops) + sum(isinstance(row, InputRow) for row in rows)
+            reads = sum(isinstance(row, ReadRow) for row in rows)
+            saved = sum(nbytes for row in ops for *_, nbytes in row.saved)
             times = zlib.compress(array("I", [1000] * len(tokens)).tobytes()) if self.durations else None
-            ops = sum(node.kind == "op" for node in graph.nodes)
             connection.execute(
                 "INSERT INTO graph VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
                 (number, zlib.compress(array("I", tokens).tobytes()), f"s{number}", f"t{number}",
-                 self.programs[number], len(graph.nodes), ops, len(graph.decisions), saved, times),
+                 self.programs[number], nodes, len(ops), reads, saved, times),
             )  # fmt: skip
         fill("INSERT INTO step VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", self.steps)
         fill("INSERT INTO sample VALUES (?, ?, ?, ?, ?)", self.samples)

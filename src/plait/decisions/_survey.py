@@ -48,6 +48,7 @@ class Survey:
         self.types = recording.types
         self.by_graph: dict[int, Variant] = {each.graph: each for each in self.variants}
         self.last_step = len(recording.steps) - 1
+        self._moves: dict[int, tuple[EnterRow | ReturnRow | None, int | None]] = {}
         chosen = self._choose(budget)
         self.tokens: dict[int, array[int]] = {graph: recording.tokens(graph) for graph in chosen}
         self.complete = len(self.tokens) == len(self.variants)
@@ -112,22 +113,26 @@ class Survey:
         """(file, line and header; kind; trips; still open at the end) of every run of a loop in a graph."""
         builder = RegionBuilder(self.sites)
         loops: dict[int, tuple[tuple[str, int, str], str]] = {}
-        for _, row in self.items(graph):
-            before = builder.count
-            if isinstance(row, ReturnRow):
-                builder.leave(row.levels)
+        known = 0
+        for token in self.tokens[graph]:
+            if token not in self._moves:
+                self._moves[token] = _move(self.rows[token])
+            row, number = self._moves[token]
+            if row is None:
+                if number is None:
+                    continue
+                builder.at(number)
             elif isinstance(row, EnterRow):
                 builder.enter(row)
-            elif isinstance(row, _PLACED):
-                builder.at(row.site)
             else:
+                builder.leave(row.levels)
                 continue
-            if isinstance(row, ReturnRow) or builder.count == before or row.site is None:
-                continue
-            site = self.sites[row.site]
-            for region in builder.since(before):
-                if region.kind == "loop":
-                    loops[region.id] = ((site.file, region.line, region.label), _kind(site, region.line))
+            if builder.count > known:
+                for region in builder.since(known):
+                    if region.kind == "loop" and number is not None:
+                        site = self.sites[number]
+                        loops[region.id] = ((site.file, region.line, region.label), _kind(site, region.line))
+                known = builder.count
         still_open = builder.open_loops()
         regions = builder.finish()
         for number, (key, kind) in loops.items():
@@ -136,6 +141,15 @@ class Survey:
     def site(self, number: int | None) -> Site | None:
         """The place in the source, or None."""
         return None if number is None else self.sites[number]
+
+
+def _move(row: Row) -> tuple[EnterRow | ReturnRow | None, int | None]:
+    """What a row means to the loops: a function that begins or ends, or the site where something happens."""
+    if isinstance(row, ReturnRow):
+        return row, None
+    if isinstance(row, EnterRow):
+        return row, row.site
+    return None, row.site if isinstance(row, _PLACED) else None
 
 
 def _nodes(variant: Variant) -> int:

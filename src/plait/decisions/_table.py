@@ -133,14 +133,13 @@ def _read_numbers(survey: Survey, tallies: dict[tuple[int | None, str], _Tally],
         for (tally, site), read in zip(table, reads):
             if tally.first_step is None:
                 tally.first_step = step
-            value = read.value
-            if isinstance(value, (int, float)) and not isinstance(value, bool):
+            value, left, right = read
+            if value is not True and value is not False and isinstance(value, (int, float)):
                 tally.numbers += 1
                 tally.total += value
                 tally.low = min(tally.low, value)
                 tally.high = max(tally.high, value)
             check = tests.get(site)
-            left, right = read.left, read.right
             if check is not None and isinstance(value, (int, float)):
                 outcome = check.holds(value)
                 tally.tested[outcome] = tally.tested.get(outcome, 0) + 1

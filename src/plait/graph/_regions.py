@@ -61,14 +61,14 @@ class RegionBuilder:
             return frame.loops[-1].iteration if frame.loops else frame.region
         site = self._sites[number]
         common = 0
-        while (
-            common < min(len(frame.loops), len(site.loops))
-            and frame.loops[common].loop == site.loops[common]
-        ):
+        for running, loop in zip(frame.loops, site.loops):
+            if running.loop is not loop and running.loop != loop:
+                break
             common += 1
-        for open_loop in reversed(frame.loops[common:]):
-            self._close(open_loop)
-        del frame.loops[common:]
+        if common < len(frame.loops):
+            for open_loop in reversed(frame.loops[common:]):
+                self._close(open_loop)
+            del frame.loops[common:]
         innermost = common == len(site.loops)
         if common:
             current = frame.loops[common - 1]

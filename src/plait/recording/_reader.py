@@ -398,9 +398,12 @@ def _numbers(blob: bytes) -> array[int]:
 def _site(number: int, fields: list[Any]) -> Site:
     *plain, loops, branches, test, header = fields
     return Site(
-        number, *plain, tuple(Loop(*each) for each in loops), tuple(Branch(*each) for each in branches),
+        number, *plain, tuple(_loop(*each) for each in loops), tuple(Branch(*each) for each in branches),
         None if test is None else Test(*test), header,
     )  # fmt: skip
+
+
+_loop = lru_cache(maxsize=None)(Loop)  # one object a loop, so that comparing two of them is quick
 
 
 def _step(row: Any) -> Step:

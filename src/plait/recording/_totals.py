@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Iterator
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from plait.recording._model import Read
 from plait.recording._reader import Recording
 
 
@@ -88,19 +87,18 @@ def read_rows(recording: Recording) -> set[int]:
 
 def step_reads(
     recording: Recording, graphs: Collection[int], every: int = 1
-) -> Iterator[tuple[int, int, list[Read]]]:
-    """(step, graph, reads) of the steps that built one of `graphs`; only each `every`-th of them."""
+) -> Iterator[tuple[int, int, list[Any]]]:
+    """(step, graph, reads as lists in the order of `Read`) of the steps that built one of `graphs`; only each `every`-th of them."""
     wanted = set(graphs)
-    place = 0
-    for step, graph in recording._all("SELECT id, graph FROM step WHERE graph IS NOT NULL ORDER BY id"):
-        if graph not in wanted:
-            continue
-        place += 1
-        if (place - 1) % every:
-            continue
-        ((reads,),) = recording._all("SELECT reads FROM step WHERE id = ?", step)
-        if reads is not None:
-            yield step, graph, [Read(*each) for each in json.loads(reads)]
+    last = -1
+    while found := recording._all(
+        "SELECT id, graph, reads FROM step WHERE id > ? AND id % ? = 0 AND reads IS NOT NULL ORDER BY id LIMIT 1000",
+        last, every,
+    ):  # fmt: skip
+        last = found[-1][0]
+        for step, graph, reads in found:
+            if graph in wanted:
+                yield step, graph, json.loads(reads)
 
 
 def reads_per_graph(recording: Recording) -> dict[int, tuple[int, int]]:

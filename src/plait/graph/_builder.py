@@ -11,6 +11,7 @@ from plait.graph._model import (
     Edge,
     Event,
     Graph,
+    Hashes,
     ModeChange,
     Node,
     Saved,
@@ -35,6 +36,7 @@ from plait.graph._rows import (
     Row,
     TensorType,
 )
+from plait.graph._shape import HashBuilder
 
 
 class GraphBuilder:
@@ -48,8 +50,9 @@ class GraphBuilder:
     """
 
     def __init__(
-        self, types: Sequence[TensorType], sites: Mapping[int, Site], scopes: Mapping[int, Scope]
-    ) -> None:
+        self, types: Sequence[TensorType], sites: Mapping[int, Site], scopes: Mapping[int, Scope],
+        hashes: Hashes | None = None,
+    ) -> None:  # fmt: skip
         self._types = types
         self._sites = sites
         self._scopes = scopes
@@ -67,9 +70,13 @@ class GraphBuilder:
         self._modes: list[ModeChange] = []
         self._events: list[Event] = []
         self._regions = RegionBuilder(sites)
+        self._hashes = hashes
+        self._hasher = HashBuilder(types, sites) if hashes is None else None
 
     def add(self, number: int, row: Row) -> None:
         """Add the next row of the step; `number` is its number in the recording."""
+        if self._hasher is not None:
+            self._hasher.add(row)
         match row:
             case OpRow():
                 self._op(number, row)
@@ -113,11 +120,12 @@ class GraphBuilder:
         used_sites = {item.site for item in (*self._nodes, *self._decisions, *self._backwards, *self._modes,
                                              *self._events, *regions)}  # fmt: skip
         used_scopes = {node.scope for node in self._nodes}
+        hashes = self._hashes or (self._hasher.finish() if self._hasher is not None else Hashes("", "", ""))
         return Graph(
             tuple(self._nodes), tuple(self._values), tuple(self._backward_nodes), tuple(self._decisions),
             tuple(self._backwards), tuple(self._modes), tuple(self._events), regions,
             tuple(self._scopes[each] for each in sorted(s for s in used_scopes if s is not None)),
-            tuple(self._sites[each] for each in sorted(s for s in used_sites if s is not None)),
+            tuple(self._sites[each] for each in sorted(s for s in used_sites if s is not None)), hashes,
         )  # fmt: skip
 
     def _value(self, reference: Reference) -> int:
@@ -133,7 +141,24 @@ class GraphBuilder:
         self._made[self._place] = (value,)
         self._node_at[self._place] = node
         self._nodes.append(
-            Node(node, "input", row.what, (), (value,), row.site, None, None, "", None, (), (), (), True, False, number)
+            Node(
+                node,
+                "input",
+                row.what,
+                (),
+                (value,),
+                row.site,
+                None,
+                None,
+                "",
+                None,
+                (),
+                (),
+                (),
+                True,
+                False,
+                number,
+            )
         )
 
     def _op(self, number: int, row: OpRow) -> None:
@@ -147,9 +172,16 @@ class GraphBuilder:
         written = [arguments[index] for index in row.writes]
         outputs = []
         for index, output in enumerate(row.outputs):
-            base, previous = self._lineage(output, arguments, row, index)
+            base, previous = None, None
+            if output.replaces is not None:
+                previous = arguments[output.replaces]
+                base = self._values[previous].base
+            elif output.base is not None:
+                base = arguments[output.base]
             name = site.target if site is not None and len(row.outputs) == 1 else None
             grad_fn = None if output.grad_fn is None else first_grad + output.grad_fn
+            if grad_fn is None and previous is not None and not self._types[output.type].leaf:
+                grad_fn = self._values[previous].grad_fn
             outputs.append(self._new_value(node, index, output.type, base, previous, grad_fn, name))
         self._made[self._place] = tuple(outputs)
         for name, parents in row.backward:
@@ -170,17 +202,6 @@ class GraphBuilder:
                 row.in_backward, number,
             )
         )  # fmt: skip
-
-    def _lineage(
-        self, output: OutputRow, arguments: Sequence[int], row: OpRow, index: int
-    ) -> tuple[int | None, int | None]:
-        """(the value it is a view of, the value it replaced)."""
-        if output.base is None:
-            return None, None
-        source = arguments[output.base]
-        if output.base in row.writes and row.writes.index(output.base) == index:
-            return self._values[source].base, source
-        return source, None
 
     def _new_value(
         self, node: int, output: int, kind: int, base: int | None, previous: int | None,
@@ -229,10 +250,10 @@ class GraphBuilder:
 
 def build(
     tokens: Iterable[int], rows: Mapping[int, Row] | Sequence[Row], types: Sequence[TensorType],
-    sites: Mapping[int, Site], scopes: Mapping[int, Scope],
+    sites: Mapping[int, Site], scopes: Mapping[int, Scope], hashes: Hashes | None = None,
 ) -> Graph:  # fmt: skip
-    """The graph of a step that is written as the row numbers `tokens`."""
-    builder = GraphBuilder(types, sites, scopes)
+    """The graph of a step that is written as the row numbers `tokens`; its hashes too, if they are known."""
+    builder = GraphBuilder(types, sites, scopes, hashes)
     for token in tokens:
         builder.add(token, rows[token])
     return builder.finish()

@@ -272,6 +272,19 @@ class Event:
     region: int | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class Hashes:
+    """Fingerprints of a graph, equal between runs and machines.
+
+    `shapes`: the same operations on the same sizes. `structure`: sizes aside. `program`: the same code ran,
+    loops folded, trip counts and the arms that values chose aside.
+    """
+
+    shapes: str
+    structure: str
+    program: str
+
+
 @dataclass(frozen=True)
 class Graph:
     """What one step built. `legal()` says whether it keeps the rules; `hashes` are its three fingerprints."""
@@ -286,6 +299,7 @@ class Graph:
     regions: tuple[Region, ...]
     scopes: tuple[Scope, ...]
     sites: tuple[Site, ...]
+    hashes: Hashes
 
     def __len__(self) -> int:
         return len(self.nodes)
@@ -315,13 +329,6 @@ class Graph:
                 if not found[edge.value] or found[edge.value][-1] != node.id:
                     found[edge.value].append(node.id)
         return {value: tuple(nodes) for value, nodes in found.items()}
-
-    @cached_property
-    def hashes(self) -> Hashes:
-        """Fingerprints in three strengths, see `Hashes`."""
-        from plait.graph._shape import hashes_of
-
-        return hashes_of(self)
 
     def legal(self) -> list[str]:
         """Sentences about rules that this graph breaks; empty for every graph that plait recorded."""
@@ -373,23 +380,14 @@ class Graph:
 
     def __repr__(self) -> str:
         ops = sum(node.kind == "op" for node in self.nodes)
-        parts = [_count(ops, "op"), _count(len(self.nodes) - ops, "input"), _count(len(self.decisions), "decision")]
+        parts = [
+            _count(ops, "op"),
+            _count(len(self.nodes) - ops, "input"),
+            _count(len(self.decisions), "decision"),
+        ]
         if self.backwards:
             parts.append(_count(len(self.backwards), "backward pass", "backward passes"))
         return f"<plait.Graph: {', '.join(parts)}>"
-
-
-@dataclass(frozen=True, slots=True)
-class Hashes:
-    """Fingerprints of a graph, equal between runs and machines.
-
-    `shapes`: the same operations on the same sizes. `structure`: sizes aside. `program`: the same code ran,
-    loops folded, trip counts and the arms that values chose aside.
-    """
-
-    shapes: str
-    structure: str
-    program: str
 
 
 def _count(number: int, one: str, many: str | None = None) -> str:

@@ -75,9 +75,7 @@ class RegionBuilder:
             order = (not (site.header and innermost), site.offset)
             if order <= current.last:
                 current.count += 1
-                current.iteration = self._new(
-                    current.region, "iteration", "", None, current.loop.line, current.count
-                )
+                current.iteration = self._new(current.region, "iteration", "", None, current.loop.line, current.count)
             current.last = order
             current.entered_body = not site.header or not innermost
         parent = frame.loops[-1].iteration if frame.loops else frame.region

@@ -37,11 +37,13 @@ class InputRow(NamedTuple):
 
 
 class OutputRow(NamedTuple):
-    """A result: its type, the argument (by place in `arguments`) whose storage it shares, its grad_fn in `backward`."""
+    """A result: its type, its grad_fn in `backward`, and by place in `arguments`: the one whose storage it shares and
+    the one that it is (a new version of: written in place, or handed back)."""
 
     type: int
-    base: int | None
     grad_fn: int | None
+    base: int | None
+    replaces: int | None
 
 
 class ParentRow(NamedTuple):
@@ -144,9 +146,7 @@ class EventRow(NamedTuple):
     kind: str = "event"
 
 
-Row: TypeAlias = (
-    InputRow | OpRow | ReadRow | EnterRow | ReturnRow | ModeRow | AliasRow | BackwardRow | EventRow
-)
+Row: TypeAlias = InputRow | OpRow | ReadRow | EnterRow | ReturnRow | ModeRow | AliasRow | BackwardRow | EventRow
 
 _KINDS: dict[str, type[Row]] = {
     row._field_defaults["kind"]: row

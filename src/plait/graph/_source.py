@@ -202,7 +202,8 @@ class SourceIndex:
         true: ast.AST | None = None
         false: ast.AST | None = None
         kind = {ast.If: "if", ast.While: "while", ast.IfExp: "conditional", ast.Assert: "assert"}.get(
-            type(owner), "filter"  # type: ignore[arg-type]
+            type(owner),
+            "filter",  # type: ignore[arg-type]
         )
         if isinstance(owner, (ast.If, ast.While)):
             true, false = owner.body[0], owner.orelse[0] if owner.orelse else None
@@ -217,7 +218,9 @@ class SourceIndex:
     def _arm(self, node: ast.AST | None) -> tuple[int | None, str | None]:
         if node is None:
             return None, None
-        text = self._segment(node) if isinstance(node, ast.expr) else self.lines[node.lineno - 1].decode(errors="replace")  # type: ignore[attr-defined]
+        text = (
+            self._segment(node) if isinstance(node, ast.expr) else self.lines[node.lineno - 1].decode(errors="replace")
+        )  # type: ignore[attr-defined]
         return node.lineno, text.strip()  # type: ignore[attr-defined]
 
 

@@ -74,18 +74,14 @@ class Recording:
         ):
             number = programs.setdefault(program, len(programs))
             hashes = Hashes(shapes, structure, program)
-            found.append(
-                Variant(graph, count, first or 0, number, nodes, operations, decisions, saved, hashes)
-            )
+            found.append(Variant(graph, count, first or 0, number, nodes, operations, decisions, saved, hashes))
         return tuple(sorted(found, key=lambda each: (each.program, -each.steps, each.graph)))
 
     @property
     def graph(self) -> Graph:
         """The graph of the last complete step that ran a model or a backward pass; of the last step if none did."""
         for condition in ("complete AND kind != 'rest'", "kind != 'rest'", "1"):
-            rows = self._all(
-                f"SELECT graph FROM step WHERE graph IS NOT NULL AND {condition} ORDER BY id DESC LIMIT 1"
-            )
+            rows = self._all(f"SELECT graph FROM step WHERE graph IS NOT NULL AND {condition} ORDER BY id DESC LIMIT 1")
             if rows:
                 return self.graph_number(rows[0][0])
         raise NotFoundError("the recording holds no graph: nothing was computed with tensors while it ran")
@@ -154,9 +150,7 @@ class Recording:
             node = node_at[place]
             made = graph.nodes[node].backward
             number = made[nth] if 0 <= nth < len(made) else -1
-            result.append(
-                BackwardStats(step, number, node, name, norm_in, norm_out, ns, bool(nonfinite))
-            )
+            result.append(BackwardStats(step, number, node, name, norm_in, norm_out, ns, bool(nonfinite)))
             del backward
         return tuple(result)
 
@@ -247,7 +241,9 @@ class Recording:
 
     def _build(self, number: int) -> Graph:
         self._load_tables()
-        return build(self.tokens(number), self._rows, self._types, self._sites, self._scopes)
+        rows = self._all("SELECT shapes, structure, program FROM graph WHERE id = ?", number)
+        hashes = Hashes(*rows[0]) if rows else None
+        return build(self.tokens(number), self._rows, self._types, self._sites, self._scopes, hashes)
 
     def _load_tables(self) -> None:
         """Read the parts of the tables that are new since the last call (a live recording grows)."""

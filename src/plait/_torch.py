@@ -1,0 +1,97 @@
+"""Every private name of PyTorch that plait leans on, in one place. Checked on torch 2.13.0 (Python 3.11).
+
+NOTE [Function modes]
+    A `TorchFunctionMode` on the stack gets every call that a program makes through `torch`: functions, operators,
+    properties, reads of values. Inside its handler it is off. We push and pop without the context manager, because
+    ours must sometimes leave from under a mode that the program pushed on top.
+
+NOTE [Sequence numbers]
+    Autograd numbers its nodes as it makes them, per thread. Reading the counter before and after a call tells which
+    backward nodes the call made (one call may make several, `cross_entropy` makes two). AccumulateGrad nodes have no
+    number of their own.
+
+NOTE [Opening one hop]
+    `_skip_one_hop_torch_function` runs the body of a Python function of torch although a mode is on, with the mode
+    on inside. That is how the operations that a custom Function's backward runs are seen: the engine takes over the
+    mode stack that is in force when it starts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+CHECKED_ON = "2.13.0"
+
+push_mode: Callable[[Any], None] = torch._C._push_on_torch_function_stack
+pop_mode: Callable[[], Any] = torch._C._pop_torch_function_stack
+mode_depth: Callable[[], int] = torch._C._len_torch_function_stack
+sequence_number: Callable[[], int] = torch._C._autograd._get_sequence_nr
+skip_one_hop: Callable[..., Any] = torch._C._skip_one_hop_torch_function
+is_autocast_on: Callable[[], bool] = torch._C._is_any_autocast_enabled
+
+
+def transforms_active() -> bool:
+    """Whether a `torch.func` transform (vmap, grad, ...) is under way: values cannot be read inside."""
+    return torch._C._functorch.peek_interpreter_stack() is not None
+
+
+def node_number(node: Any) -> int:
+    """The sequence number of a backward node."""
+    return int(node._sequence_nr())
+
+
+def saved_tensors(node: Any) -> list[tuple[str, torch.Tensor]]:
+    """(name, tensor) of what a backward node keeps; nothing for one that would have to recompute or was freed.
+
+    Reading a tensor that checkpointing has packed would run the forward again, so those are left out.
+    """
+    found: list[tuple[str, torch.Tensor]] = []
+    for name in dir(node):
+        if not name.startswith("_saved_"):
+            continue
+        raw = getattr(node, "_raw" + name, None)
+        raws = raw if isinstance(raw, (list, tuple)) else (raw,)
+        if raw is None or any(getattr(each, "unpack_hook", None) is not None for each in raws if each is not None):
+            continue
+        try:
+            value = getattr(node, name)
+        except RuntimeError:
+            continue
+        for tensor in value if isinstance(value, (list, tuple)) else (value,):
+            if isinstance(tensor, torch.Tensor):
+                found.append((name.removeprefix("_saved_"), tensor))
+    return found
+
+
+def storage_key(tensor: torch.Tensor) -> int | None:
+    """A number that tensors on one storage share; None for tensors without (functorch wrappers, sparse)."""
+    try:
+        return int(tensor.untyped_storage()._cdata)
+    except (RuntimeError, NotImplementedError):
+        return None
+
+
+def take_out(mode: Any) -> list[Any] | None:
+    """Remove `mode` from the stack, wherever it is; the modes that were above it, for `put_back`. None: not there."""
+    above = []
+    while mode_depth():
+        top = pop_mode()
+        if top is mode:
+            for each in reversed(above):
+                push_mode(each)
+            return above
+        above.append(top)
+    for each in reversed(above):
+        push_mode(each)
+    return None
+
+
+def put_back(mode: Any, above: list[Any]) -> None:
+    """Undo `take_out`: `mode` goes below as many modes as were above it."""
+    lifted = [pop_mode() for _ in range(min(len(above), mode_depth()))]
+    push_mode(mode)
+    for each in reversed(lifted):
+        push_mode(each)

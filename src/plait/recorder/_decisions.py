@@ -1,0 +1,80 @@
+"""Decisions: where Python asked a tensor for its value."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from plait.graph._rows import ModeRow, ReadRow
+from plait.recorder._functions import READS
+from plait.recorder._tape import PORTS, Tape
+
+
+def make_reads(tape: Tape) -> dict[Any, Any]:
+    """The handlers of every function that reads a value."""
+    return {func: _reader(tape, how) for func, how in READS.items()}
+
+
+def _reader(tape: Tape, how: str) -> Any:
+    is_bool = how in ("bool", "contains", "equal", "allclose")
+    learned: set[int] = set()
+    # (site, distance, port, outcome, comparison) -> the counts of its row
+    known_rows: dict[tuple[Any, ...], list[Any]] = {}
+    ids = tape.ids
+
+    def read(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], frame: Any) -> Any:
+        site = tape.site_of(frame)
+        tensor = args[0]
+        try:
+            result = func(*args, **kwargs)
+        except BaseException as error:
+            tape.failed(func, error, site)
+            raise
+        if isinstance(result, torch.Tensor):  # `item` under a transform, subclasses
+            return result
+        if site is not None and site not in learned:
+            learned.add(site)
+            tape.sites.read_at(site)
+        if not isinstance(tensor, torch.Tensor):
+            return result
+        entry = ids.get(id(tensor))
+        if entry is None or entry[0]() is not tensor or (entry[3] is not None and entry[3] != tensor._version):
+            entry = tape.entry(tensor)
+        place = entry[1]
+        distance = len(tape.tokens) - place if place >= 0 else place
+        outcome = result if is_bool and type(result) is bool else None
+        left = right = symbol = None
+        compared = tape.compared
+        if compared is not None and is_bool:
+            if compared[0] == place:
+                _, left, right, symbol = compared
+            tape.compared = None
+        key = (site, distance, entry[2], outcome, symbol)
+        known = known_rows.get(key)
+        if known is None:
+            row = ReadRow(how, site, (distance, entry[2] % PORTS), outcome, symbol)
+            known = known_rows[key] = tape.counts[tape.number_of(row)]
+        known[2] += 1
+        tape.tokens.append(known[0])
+        tape.numbers.append(tape.numbers[-1] if tape.numbers else tape.first_number)
+        tape.times.append(0)
+        value = result if type(result) in (bool, int, float) else None
+        tape.reads.append((value, left, right))
+        return result
+
+    return read
+
+
+def make_mode_switch(tape: Tape) -> Any:
+    """The handler of `torch._C._set_grad_enabled`, which `no_grad` and `enable_grad` call on their way in and out."""
+
+    def switched(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], frame: Any) -> Any:
+        result = func(*args, **kwargs)
+        enabled = torch.is_grad_enabled()
+        if enabled is not tape.grad and not torch.is_inference_mode_enabled():
+            tape.grad = enabled
+            tape.append(ModeRow("enable_grad" if enabled else "no_grad", enabled, tape.site_of(frame)))
+        return result
+
+    return switched

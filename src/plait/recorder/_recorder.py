@@ -1,0 +1,202 @@
+"""Record: switches everything on and off, and is itself the recording one reads."""
+
+from __future__ import annotations
+
+import functools
+import os
+import platform
+import sys
+import threading
+import time
+import weakref
+from collections.abc import Callable
+from pathlib import Path
+from types import MethodType, TracebackType
+from typing import Any, Literal, ParamSpec, TypeVar
+
+import torch
+from torch.overrides import TorchFunctionMode
+
+from plait._errors import PlaitError
+from plait._torch import push_mode, take_out
+from plait.recorder._backward import BackwardWatch
+from plait.recorder._decisions import make_mode_switch, make_reads
+from plait.recorder._ops import make_handler
+from plait.recorder._patches import Patches
+from plait.recorder._sites import Sites
+from plait.recorder._steps import Steps as StepKeeper
+from plait.recorder._tape import Tape
+from plait.recording import Recording
+from plait.recording._writer import Writer
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+_active: weakref.WeakSet[Record] = weakref.WeakSet()
+
+
+class _Mode(TorchFunctionMode):
+    """What lies on PyTorch's mode stack. Its handler is set on the instance: a closure is faster than a method."""
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        return func(*args, **(kwargs or {}))
+
+
+class Record(Recording):
+    """Watches a program and is the recording of it: read `steps`, `graph`, `decisions` when it is done.
+
+    >>> import plait, torch
+    >>> with plait.record() as rec:
+    ...     x = torch.ones(3, requires_grad=True)
+    ...     (x * 2).sum().backward()
+    >>> rec.graph
+    <plait.Graph: 3 ops, 0 inputs, 0 decisions, 1 backward pass>
+    """
+
+    def __init__(
+        self, path: str | os.PathLike[str] | None, values: Literal["loss", "stats"], limit: int, overwrite: bool,
+        program_files: frozenset[str],
+    ) -> None:  # fmt: skip
+        writer = Writer(None if path is None else Path(path), overwrite)
+        super().__init__(writer.connection, None if path is None else str(path))
+        self._writer = writer
+        self.active = False
+        self.thread = 0
+        self.in_optimizer = False
+        self.compiled_entries: tuple[Any, ...] = ()
+        self.tape = Tape(Sites(program_files), values)
+        self.mode = _Mode()
+        watch = BackwardWatch(self.tape, self.mode)
+        self.steps_keeper = StepKeeper(self.tape, watch, writer, limit)
+        watch.on_done = self.steps_keeper.backward_done
+        specials: dict[Any, Any] = {
+            torch._C._set_grad_enabled: make_mode_switch(self.tape), **make_reads(self.tape), **watch.specials()
+        }  # fmt: skip
+        self._handler = MethodType(make_handler(self.tape, specials), self.mode)
+        self._patches = Patches(self)
+        self._finished = False
+        writer.set_meta(
+            python=platform.python_version(), torch=torch.__version__, started=time.time(), values=values, limit=limit,
+            status="running",
+        )  # fmt: skip
+
+    # -- on and off ---------------------------------------------------------------------------------------------
+
+    def __enter__(self) -> Record:
+        if self.active:
+            raise PlaitError("this recording is already running; make another one with plait.record()")
+        self.active = True
+        self.thread = threading.get_ident()
+        tape = self.tape
+        tape.grad, tape.inference = torch.is_grad_enabled(), torch.is_inference_mode_enabled()
+        tape.circumstances = 4 * tape.inference
+        self.mode.__torch_function__ = self._handler  # type: ignore[method-assign]
+        self._patches.install()
+        _active.add(self)
+        push_mode(self.mode)
+        tape.clear()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None = None,
+        error: BaseException | None = None,
+        traceback: TracebackType | None = None,
+    ) -> None:
+        if not self.active:
+            return
+        take_out(self.mode)
+        self.active = False
+        _active.discard(self)
+        self._patches.remove()
+        threads = sorted(self._patches.threads_with_work)
+        if threads:
+            names = ", ".join(threads[:5]) + (", ..." if len(threads) > 5 else "")
+            self._writer.add(
+                "note", [(None, "threads", f"What other threads computed is not in the recording ({names}).")]
+            )
+        status = "done" if kind is None else f"stopped by {kind.__name__}"
+        self._writer.set_meta(status=status)
+        self.steps_keeper.finish(complete=kind is None)
+
+    def step(self) -> None:
+        """End a step here (where neither an optimizer nor a backward pass ends it)."""
+        self.steps_keeper.close()
+
+    def run(self, func: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
+        """What `func(*args, **kwargs)` returns; the call is recorded.
+
+        >>> rec = plait.record()                          # doctest: +SKIP
+        >>> scores = rec.run(model, batch)                 # doctest: +SKIP
+        """
+        with self:
+            return func(*args, **kwargs)
+
+    def __call__(self, func: Callable[P, R]) -> Callable[P, R]:
+        """As a decorator: every call of the function is recorded into this recording."""
+
+        @functools.wraps(func)
+        def recorded(*args: P.args, **kwargs: P.kwargs) -> R:
+            if self.active:
+                return func(*args, **kwargs)
+            with self:
+                return func(*args, **kwargs)
+
+        return recorded
+
+    def save(self, path: str | os.PathLike[str], overwrite: bool = False) -> None:
+        """Write the recording into a file.
+
+        Raises:
+            RecordingError: the file exists (unless `overwrite`) or cannot be written.
+        """
+        self._writer.save_as(Path(path), overwrite)
+
+    def add_meta(self, **facts: object) -> None:
+        """Put facts about the run into the recording."""
+        self._writer.set_meta(**facts)
+
+    def close(self) -> None:
+        """Stop, if it still runs, and close the file."""
+        self.__exit__()
+        super().close()
+
+    def _all(self, sql: str, *values: Any) -> list[Any]:
+        if self.active:
+            self.steps_keeper.flush()
+        return super()._all(sql, *values)
+
+    def __hash__(self) -> int:
+        return id(self)
+
+    def __eq__(self, other: object) -> bool:
+        return self is other
+
+
+def record(
+    path: str | os.PathLike[str] | None = None,
+    *,
+    values: Literal["loss", "stats"] = "loss",
+    limit: int = 100_000,
+    overwrite: bool = False,
+    program_files: frozenset[str] = frozenset(),
+) -> Record:
+    """A recording that starts with `with`, as a decorator, or by its `run`. See `plait.record`."""
+    if values not in ("loss", "stats"):
+        raise PlaitError(f"record(values={values!r}): it must be 'loss' or 'stats'")
+    if limit < 1:
+        raise PlaitError(f"record(limit={limit!r}): it must be at least 1, the number of distinct graphs to keep")
+    return Record(path, values, limit, overwrite, program_files)
+
+
+def _in_child() -> None:
+    """A forked child (a DataLoader worker) inherits the mode: make it inert and leave the file to the parent."""
+    for each in list(_active):
+        each.active = False
+        vars(each.mode).pop("__torch_function__", None)
+        each._writer.abandon()
+    _active.clear()
+
+
+os.register_at_fork(after_in_child=_in_child)
+_ = sys

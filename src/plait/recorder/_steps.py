@@ -1,0 +1,401 @@
+"""Steps: where a round of the program ends, and what is kept of it.
+
+A step ends at an optimizer's step, or at a backward pass that none follows; without backward at each call of an
+outermost module; or where the program says `rec.step()`. The end is only *armed* there: what the program still reads
+(`loss.item()`) belongs to the step that is over, and the next tensor it makes begins the next one.
+
+Where a step began is known afterwards: at the start of the iteration of the loop in which its end stands. What ran
+before that (setup, an evaluation between two epochs) becomes steps of its own.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import time
+from array import array
+from collections.abc import Iterator, Sequence
+from dataclasses import astuple, dataclass
+from typing import Any, Final
+
+from plait.graph._rows import BackwardRow, EnterRow, InputRow, OpRow, ReadRow, ReturnRow, Row
+from plait.graph._shape import hash_of_digests, hash_of_items
+from plait.graph._split import split
+from plait.recorder._backward import BackwardWatch
+from plait.recorder._tape import SAMPLED_STEPS, Tape
+from plait.recording._writer import NewGraph, Writer
+
+LONGEST_STEP: Final = 2_000_000  # rows; a longer step is cut, so that memory stays bounded
+CALLS_TOGETHER: Final = 256  # outermost module calls that wait for a backward pass before they count as steps
+TIMED_GRAPHS: Final = 200  # graphs of which the duration of each operation is kept
+FLUSH_EVERY: Final = 0.5  # seconds
+
+
+@dataclass(slots=True)
+class Mark:
+    """A moment in the step: the functions under way (the place of their EnterRow, their call site) and the site."""
+
+    place: int
+    frames: list[tuple[int, int | None]]
+    site: int | None
+
+
+class Steps:
+    """Closes steps and hands them to the writer."""
+
+    def __init__(self, tape: Tape, watch: BackwardWatch, writer: Writer, limit: int) -> None:
+        self.tape = tape
+        self.watch = watch
+        self.writer = writer
+        self.limit = limit
+        self.count = 0
+        self.programs: set[str] = set()
+        self.optimizers_seen = False
+        self.grad_norm: float | None = None
+        self._known: dict[bytes, tuple[int, int]] = {}
+        self._end: Mark | None = None
+        self._calls: list[Mark] = []
+        self._call_depth = 0
+        self._held_zero_grad: tuple[Row, ...] = ()
+        self._zeroed = False
+        self._limit_noted = False
+        self._begin = self._start = time.perf_counter()
+        self._written = (0, 0, 0, 0)
+        self._counts_written: list[int] = []
+        self._last_flush = self._begin
+        tape.on_armed = self.close
+        tape.on_deadline = self.tick
+
+    # -- what happens in a step -----------------------------------------------------------------------------------
+
+    def mark(self, site: int | None) -> Mark:
+        """This moment."""
+        tape = self.tape
+        return Mark(len(tape.tokens), [(each.place, each.site) for each in tape.stack], site)
+
+    def backward_done(self, site: int | None) -> None:
+        """A backward pass is over. It ends the step unless an optimizer is at work in this program."""
+        self._end = self.mark(site)
+        self.tape.armed = not self.optimizers_seen
+
+    def optimizer_done(self, site: int | None) -> None:
+        """An optimizer has made a step."""
+        self.optimizers_seen = True
+        self._end = self.mark(site)
+        self.tape.armed = True
+
+    def zero_grad(self, row: Row) -> None:
+        """Gradients were reset. Between two steps it belongs to the one that has no reset of its own yet."""
+        if self.tape.armed:
+            if self._zeroed:
+                self._held_zero_grad += (row,)
+                return
+        self._zeroed = True
+        self.tape.append(row)
+
+    def call_begins(self, site: int | None) -> None:
+        """A module is called that no module called."""
+        if self.tape.armed:
+            self.close()
+        pending = len(self._calls)
+        if pending >= CALLS_TOGETHER and not self.watch.count:
+            if not self.watch.ever or self.tape.no_graph_built():
+                self.close()
+        self._calls.append(self.mark(site))
+
+    # -- the end of a step ----------------------------------------------------------------------------------------
+
+    def close(self, complete: bool = True) -> None:
+        """End the step under way."""
+        tape = self.tape
+        tape.armed = False
+        if not tape.tokens:
+            return
+        now = time.perf_counter()
+        cuts = self._cuts()
+        if cuts:
+            self._close_in_parts(cuts, now, complete)
+        else:
+            kind = "train" if self.watch.count else "forward" if self._calls else "rest"
+            self._keep(tape.tokens, tape.times, tape.reads, tape.samples, kind, self._start, now, complete)
+        self._start = now
+        self._end = None
+        self._calls.clear()
+        self._zeroed = False
+        self.watch.count = 0
+        self.watch.loss = None
+        self.grad_norm = None
+        self.watch.stats.clear()
+        tape.clear()
+        tape.sampling = self.count < SAMPLED_STEPS
+        if self._held_zero_grad:
+            held, self._held_zero_grad = self._held_zero_grad, ()
+            for row in held:
+                tape.append(row)
+            self._zeroed = True
+        if now - self._last_flush > FLUSH_EVERY or self.writer.waiting > 5000:
+            self.flush()
+
+    def finish(self, complete: bool = True) -> None:
+        """End the last step and write everything."""
+        held, self._held_zero_grad = self._held_zero_grad, ()
+        for row in held:
+            self.tape.append(row)
+        self.close(complete)
+        self.flush()
+
+    def tick(self) -> None:
+        """Called about once a second from inside a long step."""
+        if len(self.tape.tokens) > LONGEST_STEP:
+            self.writer.add("note", [(None, "cut", f"step {self.count} was cut at {LONGEST_STEP:,} rows.")])
+            self.close()
+        if time.perf_counter() - self._last_flush > FLUSH_EVERY:
+            self.flush(open_step=True)
+
+    def _keep(
+        self, tokens: Sequence[int], times: Sequence[int], reads: Sequence[Any], samples: Sequence[Any], kind: str,
+        start: float, end: float, complete: bool,
+    ) -> None:  # fmt: skip
+        numbers = array("I", tokens)
+        digest = hashlib.blake2b(numbers.tobytes(), digest_size=16).digest()
+        known = self._known.get(digest)
+        if known is None:
+            made = self._new_graph(numbers, times)
+            if made is None:
+                return
+            known = made.id, made.saved_bytes
+            self.programs.add(made.program)
+            if len(self._known) < self.limit:
+                self._known[digest] = known
+                self.writer.add_graph(made)
+                for place, output, what, elements in samples:
+                    self.writer.add("sample", [(made.id, place, output, what, _json(elements))])
+            else:
+                known = -1, made.saved_bytes
+                self._note_limit()
+        if self.watch.stats and kind == "train":
+            self.writer.add("backward", [(self.count, *each) for each in self.watch.stats])
+        self.writer.add_step(
+            (
+                self.count, known[0] if known[0] >= 0 else None, kind, start - self._begin, int((end - start) * 1e9),
+                sum(times), self.watch.loss if kind == "train" else None, self.grad_norm, known[1], int(complete),
+            ),
+            reads if known[0] >= 0 else (),
+        )  # fmt: skip
+        self.count += 1
+
+    def _new_graph(self, tokens: array[int], times: Sequence[int]) -> NewGraph | None:
+        facts = [self.tape.rows[token] for token in tokens]
+        rows = [each.row for each in facts]
+        operations = sum(isinstance(row, OpRow) for row in rows)
+        decisions = sum(isinstance(row, ReadRow) for row in rows)
+        if not operations and not decisions and not any(isinstance(row, BackwardRow) for row in rows):
+            return None
+        nodes = operations + sum(isinstance(row, InputRow) for row in rows)
+        items = {each.item for each in facts if each.item is not None}
+        timed = len(self._known) < TIMED_GRAPHS
+        return NewGraph(
+            len(self._known), tokens, hash_of_digests(each.tight for each in facts),
+            hash_of_digests(each.loose for each in facts), hash_of_items(items), nodes, operations, decisions,
+            saved_bytes(rows), array("I", [min(each, 0xFFFFFFFF) for each in times]) if timed else None,
+        )  # fmt: skip
+
+    def _note_limit(self) -> None:
+        if not self._limit_noted:
+            self._limit_noted = True
+            self.writer.add(
+                "note",
+                [(None, "limit", f"The limit of {self.limit:,} distinct graphs was reached at step {self.count}; later"
+                  " steps with new graphs keep their own numbers but no graph (raise it with limit=).")],
+            )  # fmt: skip
+
+    # -- where the step began ---------------------------------------------------------------------------------------
+
+    def _cuts(self) -> list[int]:
+        """The places at which the rows of the step fall into several steps."""
+        if self._end is not None:
+            start = self._iteration_start(self._end)
+            before = [call for call in self._calls if call.place < start]
+            cuts = self._between_calls(before)
+            return [*cuts, start] if start > 0 else cuts
+        return self._between_calls(self._calls)
+
+    def _between_calls(self, calls: Sequence[Mark]) -> list[int]:
+        cuts: list[int] = []
+        for earlier, call in zip((None, *calls), calls):
+            start = self._iteration_start(call)
+            if earlier is not None:
+                start = self._last_iteration(earlier.place, call)
+            if start > (cuts[-1] if cuts else 0):
+                cuts.append(start)
+        return cuts
+
+    def _iteration_start(self, end: Mark) -> int:
+        """The first place inside the innermost loop around `end`; 0 where no loop is known."""
+        found = self._loop_around(end)
+        if found is None:
+            return 0
+        level, chain = found
+        for place, site in self._sites_at(level, end.frames[level][0], end.place):
+            if self._loops(site)[: len(chain)] == chain:
+                return self._with_its_inputs(place)
+        return 0
+
+    def _last_iteration(self, after: int, call: Mark) -> int:
+        """Where the iteration with this call begins, if it began after the place `after`; else the call itself."""
+        found = self._loop_around(call)
+        if found is not None:
+            level, chain = found
+            start, last = None, None
+            enter = call.frames[level][0]
+            for place, site in self._sites_at(level, enter, call.place):
+                body = self.tape.sites.bodies[site]
+                inside = self._loops(site)[: len(chain)] == chain
+                order = (not body[12], body[5]) if inside else None
+                if inside and (last is None or order <= last) and place > after:
+                    start = place
+                last = order
+            if start is not None:
+                return self._with_its_inputs(start)
+        return self._with_its_inputs(call.place)
+
+    def _loop_around(self, mark: Mark) -> tuple[int, tuple[Any, ...]] | None:
+        sites = [site for _, site in mark.frames[1:]] + [mark.site]
+        for level in range(len(mark.frames) - 1, -1, -1):
+            site = sites[level]
+            if site is not None and (chain := self._loops(site)):
+                return level, chain
+        return None
+
+    def _loops(self, site: int) -> tuple[Any, ...]:
+        loops: tuple[Any, ...] = self.tape.sites.bodies[site][9]
+        return loops
+
+    def _sites_at(self, level: int, enter: int, end: int) -> Iterator[tuple[int, int]]:
+        """(place, site) of everything that ran in, or was called from, the frame that began at the place `enter`."""
+        tape = self.tape
+        depth = level
+        for place in range(enter + 1, min(end + 1, len(tape.tokens))):
+            row = tape.rows[tape.tokens[place]].row
+            if isinstance(row, EnterRow):
+                depth += 1
+                if depth == level + 1 and row.site is not None:
+                    yield place, row.site
+            elif isinstance(row, ReturnRow):
+                depth -= row.levels
+            elif depth == level and (site := getattr(row, "site", None)) is not None and row.kind != "input":
+                yield place, site
+
+    def _with_its_inputs(self, place: int) -> int:
+        """Inputs stand right before the row that first uses them: the cut goes before those."""
+        tape = self.tape
+        while place > 0 and tape.rows[tape.tokens[place - 1]].row.kind in ("input", "alias"):
+            place -= 1
+        return place
+
+    def _close_in_parts(self, cuts: list[int], now: float, complete: bool) -> None:
+        tape = self.tape
+        rows = [tape.rows[token].row for token in tape.tokens]
+        parts = split(rows, cuts, tape.types)
+        reads = list(tape.reads)
+        calls = [call.place for call in self._calls]
+        weights = [max(1, sum(tape.times[a:b])) for a, b in zip([0, *cuts], [*cuts, len(rows)])]
+        start, total = self._start, sum(weights)
+        for index, part in enumerate(parts):
+            tokens = [
+                tape.number_of(row, tape.rows[tape.tokens[place]].offsets if place is not None else ())
+                for row, place in zip(part.rows, part.places)
+            ]
+            times = [0 if place is None else tape.times[place] for place in part.places]
+            mine = sum(isinstance(row, ReadRow) for row in part.rows)
+            where = {place: here for here, place in enumerate(part.places) if place is not None}
+            samples = [(where[place], *rest) for place, *rest in tape.samples if place in where]
+            last = index == len(parts) - 1
+            end = now if last else start + (now - self._start) * weights[index] / total
+            low = cuts[index - 1] if index else 0
+            high = len(rows) if last else cuts[index]
+            trained = any(isinstance(row, BackwardRow) for row in part.rows)
+            called = any(low <= place < high for place in calls)
+            kind = "train" if trained else "forward" if called else "rest"
+            self._keep(tokens, times, reads[:mine], samples, kind, start, end, complete or not last)
+            del reads[:mine]
+            start = end
+
+    # -- writing ------------------------------------------------------------------------------------------------
+
+    def flush(self, open_step: bool = False) -> None:
+        """Write what waits; with `open_step` also the step that is under way."""
+        tape, writer = self.tape, self.writer
+        types, sites, scopes, rows = self._written
+        writer.add("type", [(n, _json(tape.types[n])) for n in range(types, len(tape.types))])
+        writer.add("site", [(n, _json(tape.sites.bodies[n])) for n in range(sites, len(tape.sites.bodies))])
+        writer.add("scope", [(n, _json(tape.scopes.bodies[n])) for n in range(scopes, len(tape.scopes.bodies))])
+        writer.add(
+            "row",
+            [
+                (n, tape.rows[n].row.kind, _json(tape.rows[n].row[:-1]), 0, 0) for n in range(rows, len(tape.rows))
+            ],
+        )  # fmt: skip
+        self._written = len(tape.types), len(tape.sites.bodies), len(tape.scopes.bodies), len(tape.rows)
+        self._counts_written += [0] * (len(tape.counts) - len(self._counts_written))
+        changed = [each for each in tape.counts if each[2] != self._counts_written[each[0]]]
+        for each in changed:
+            self._counts_written[each[0]] = each[2]
+        writer.update_rows([(each[2], each[1], each[0]) for each in changed])
+        for file in list(tape.sites.sources):
+            writer.add_source(file, tape.sites.sources.pop(file))
+        graph = step = None
+        if open_step and tape.tokens:
+            graph = self._new_graph(array("I", tape.tokens), tape.times)
+            if graph is not None:
+                step = (self.count, graph.id, "train" if self.watch.count else "rest", self._start - self._begin,
+                        int((time.perf_counter() - self._start) * 1e9), sum(tape.times), self.watch.loss, None,
+                        graph.saved_bytes, 0)  # fmt: skip
+        writer.set_meta(seconds=round(time.perf_counter() - self._begin, 3))
+        writer.flush(graph, step, tape.reads)
+        self._last_flush = time.perf_counter()
+
+
+def saved_bytes(rows: Sequence[Row]) -> int:
+    """Bytes that the backward nodes of a step keep; shared storages once, inputs of the step (parameters) not."""
+    total = 0
+    seen: set[tuple[int, int]] = set()
+    for place, row in enumerate(rows):
+        if not isinstance(row, OpRow) or not row.saved:
+            continue
+        for _, source, which, nbytes in row.saved:
+            if source == "own":
+                total += nbytes
+                continue
+            if source == "argument":
+                distance, output = row.arguments[which]
+                root = _root(rows, place - distance, output) if distance > 0 else None
+            else:
+                root = _root(rows, place, which)
+            if root is not None and root not in seen:
+                seen.add(root)
+                total += nbytes
+    return total
+
+
+def _root(rows: Sequence[Row], place: int, output: int) -> tuple[int, int] | None:
+    """The value whose storage a value lives in; None for an input of the step."""
+    while True:
+        row = rows[place]
+        if row.kind == "alias":
+            distance, output = row.value  # type: ignore[union-attr]
+        elif isinstance(row, OpRow):
+            made = row.outputs[output]
+            argument = made.base if made.base is not None else made.replaces
+            if argument is None:
+                return place, output
+            distance, output = row.arguments[argument]
+        else:
+            return None
+        if distance < 0:
+            return None
+        place -= distance
+
+
+def _json(content: Any) -> str:
+    return json.dumps(content, separators=(",", ":"), default=astuple)

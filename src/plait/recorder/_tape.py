@@ -1,0 +1,419 @@
+"""The tape: what has happened in the step that is under way, and the numbers for everything that repeats.
+
+NOTE [Hot keys]
+    For every call the handler makes a flat tuple from the function, the place, where its tensors come from
+    (relative), its other arguments and the types of its results. If the tuple is known, the row is known, and
+    recording the call is one dictionary look-up and one append. Only a new tuple pays for the slow path below, which
+    looks at the backward nodes and the saved tensors. So a loop is slow in its first two iterations and a known step
+    is never slow. Distances are relative to the call, so equal iterations give equal tuples.
+
+NOTE [Entries]
+    `ids` maps `id(tensor)` to (weak reference, place, port, version). An address is reused as soon as a tensor dies,
+    so an entry counts only if its weak reference still gives that tensor. `place` is the row that made the value, or
+    -k for the k-th input. `port` is type * 4096 + output number. `version` is None for inference tensors.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Callable
+from typing import Any, Final, NamedTuple
+from weakref import ref
+
+import torch
+
+from plait._torch import node_number, sequence_number, storage_key, transforms_active
+from plait.graph._rows import AliasRow, EnterRow, EventRow, InputRow, ModeRow, Reference, ReturnRow, Row, TensorType
+from plait.graph._shape import Place, place_of, program_item, row_digests
+from plait.recorder._functions import plain_name
+from plait.recorder._scopes import Scopes
+from plait.recorder._sites import Activation, Sites
+
+PORTS: Final = 4096
+SMALL_GRAPH: Final = 80  # rows of a step up to which small tensors are kept,
+SMALL_TENSOR: Final = 8  # up to this many elements,
+SAMPLED_STEPS: Final = 3  # in the first steps of the run
+Entry = tuple[Any, int, int, int | None]
+
+_DTYPES = {
+    torch.float64: "f64", torch.float32: "f32", torch.float16: "f16", torch.bfloat16: "bf16", torch.int64: "i64",
+    torch.int32: "i32", torch.int16: "i16", torch.int8: "i8", torch.uint8: "u8", torch.bool: "bool",
+    torch.complex64: "c64", torch.complex128: "c128", torch.uint16: "u16", torch.uint32: "u32", torch.uint64: "u64",
+    torch.float8_e4m3fn: "f8_e4m3fn", torch.float8_e5m2: "f8_e5m2",
+}  # fmt: skip
+
+
+class OpaqueCall(NamedTuple):
+    """A call whose inside is hidden: what it is, where, its arguments' entries, autograd's numbers around it."""
+
+    name: str
+    site: int | None
+    scope: int | None
+    arguments: tuple[Entry, ...]
+    first: int
+    last: int
+
+
+class RowFacts:
+    """What is known of a row beside itself; found once, when it is new."""
+
+    __slots__ = ("item", "loose", "offsets", "row", "tight")
+
+    def __init__(self, row: Row, tight: bytes, loose: bytes, item: str | None, offsets: tuple[int, ...]) -> None:
+        self.row = row
+        self.tight = tight
+        self.loose = loose
+        self.item = item
+        self.offsets = offsets
+
+
+class Tape:
+    """The step that is under way, and every table that lives as long as the recording."""
+
+    def __init__(self, sites: Sites, values: str) -> None:
+        self.sites = sites
+        self.scopes = Scopes()
+        self.values = values
+        # The step under way. `tokens`, `numbers` (autograd's counter before the call) and `times` run side by side.
+        self.tokens: list[int] = []
+        self.numbers: list[int] = []
+        self.times: list[int] = []
+        self.ids: dict[int, Entry] = {}
+        self.input_places: list[int] = []
+        self.reads: list[tuple[Any, Any, Any]] = []
+        self.writers: dict[int, int] = {}
+        self.extra_nodes: dict[int, tuple[int, int]] = {}
+        self.samples: list[tuple[int, int, str, Any]] = []
+        self.compared: tuple[int, Any, Any, str] | None = None
+        self.opaque: list[OpaqueCall] = []
+        self.first_number = sequence_number()
+        # What stays from step to step.
+        self.earlier: dict[int, tuple[Any, int | None, str | None]] = {}
+        self.parameters: dict[int, tuple[Any, bool, int, int]] = {}
+        self.types: list[TensorType] = []
+        self.type_numbers: dict[Any, int] = {}
+        self.rows: list[RowFacts] = []
+        self.row_numbers: dict[Row, int] = {}
+        self.counts: list[list[Any]] = []  # a row: [number, nanoseconds, calls, flags, ports, version]
+        self.hot: dict[tuple[Any, ...], list[Any]] = {}
+        self.stack: list[Activation] = []
+        self.top: Activation | None = None
+        self.grad = torch.is_grad_enabled()
+        self.inference = torch.is_inference_mode_enabled()
+        self.backward_depth = 0
+        self.circumstances = 4 * self.inference  # part of every hot key: 2 in a backward pass, 4 in inference mode
+        self.armed = False
+        self.sampling = True
+        self.deadline = 0
+        self.on_armed: Callable[[], None] = lambda: None
+        self.on_deadline: Callable[[], None] = lambda: None
+
+    # -- tables -------------------------------------------------------------------------------------------------
+
+    def type_of(self, key: tuple[Any, ...], tensor: torch.Tensor) -> int:
+        """The number of a tensor type; `key` is (shape, dtype, requires_grad, device, leaf)."""
+        shape, dtype, requires_grad, device, leaf = key
+        try:
+            sizes = tuple(int(extent) for extent in shape)
+        except (RuntimeError, TypeError):  # symbolic or ragged sizes
+            sizes = tuple(-1 for _ in shape)
+        name = _DTYPES.get(dtype) or str(dtype).removeprefix("torch.")
+        made = TensorType(name, sizes, str(device), bool(requires_grad), bool(leaf))
+        number = self.type_numbers.get(made)
+        if number is None:
+            number = self.type_numbers[made] = len(self.types)
+            self.types.append(made)
+        self.type_numbers[key] = number
+        return number
+
+    def port_of(self, tensor: torch.Tensor, output: int = 0) -> int:
+        """The port of a tensor as output number `output` of whatever made it."""
+        key = (tensor.shape, tensor.dtype, tensor.requires_grad, tensor.device, tensor.is_leaf)
+        number = self.type_numbers.get(key)
+        if number is None:
+            number = self.type_of(key, tensor)
+        return number * PORTS + output
+
+    def number_of(self, row: Row, offsets: tuple[int, ...] = (), in_arm: bool = False) -> int:
+        """The number of a row."""
+        number = self.row_numbers.get(row)
+        if number is None:
+            number = self.row_numbers[row] = len(self.rows)
+            tight, loose = row_digests(row, self.types, self.place)
+            self.rows.append(RowFacts(row, tight, loose, program_item(row, self.place, in_arm), offsets))
+            self.counts.append([number, 0, 0, 0, (), 0])
+        return number
+
+    def place(self, site: int) -> Place:
+        """A site as the hashes see it."""
+        body = self.sites.bodies[site]
+        return place_of(body[0], body[1], body[3], body[6])
+
+    def append(self, row: Row, in_arm: bool = False) -> int:
+        """Write down a row that is no call; its number."""
+        number = self.number_of(row, (), in_arm)
+        self.counts[number][2] += 1
+        self.tokens.append(number)
+        self.numbers.append(sequence_number())
+        self.times.append(0)
+        return number
+
+    # -- where we are ---------------------------------------------------------------------------------------------
+
+    def site_of(self, frame: Any) -> int | None:
+        """The place in the program from which `frame` was reached; follows calls and returns of its functions."""
+        while frame is not None:
+            code = frame.f_code
+            sites = self.sites.of(code)
+            if isinstance(sites, dict):
+                if frame.f_trace is not self.top or self.top is None:
+                    self.switch(frame)
+                offset = frame.f_lasti
+                site = sites.get(offset)
+                return self.sites.learn(code, offset) if site is None else site
+            frame = frame.f_back
+        return None
+
+    def switch(self, frame: Any) -> None:
+        """The program is in another function than at the last event: write down what returned and what began."""
+        entered = []
+        keep = 0
+        while frame is not None:
+            if isinstance(self.sites.of(frame.f_code), dict):
+                known = self._activation(frame)
+                if known is not None:
+                    keep = known.depth + 1
+                    break
+                entered.append(frame)
+            frame = frame.f_back
+        if len(self.stack) > keep:
+            self.append(ReturnRow(len(self.stack) - keep))
+            del self.stack[keep:]
+        for each in reversed(entered):
+            self._enter(each)
+        self.top = self.stack[-1] if self.stack else None
+
+    def _activation(self, frame: Any) -> Activation | None:
+        mark = frame.f_trace
+        if type(mark) is Activation:
+            known = mark.depth < len(self.stack) and self.stack[mark.depth] is mark
+            return mark if known else None
+        if mark is not None:  # a debugger owns the frame: know it by its address and code
+            for each in self.stack:
+                if each.address == id(frame) and each.code is frame.f_code:
+                    return each
+        return None
+
+    def _enter(self, frame: Any) -> None:
+        code = frame.f_code
+        site = None
+        if self.stack:
+            caller = frame.f_back
+            while caller is not None and not isinstance(self.sites.of(caller.f_code), dict):
+                caller = caller.f_back
+            if caller is not None and caller.f_code is self.stack[-1].code:
+                site = self._site_in(caller)
+        made = Activation(code, len(self.stack), self.in_arm(site), id(frame), len(self.tokens), site)
+        if frame.f_trace is None or type(frame.f_trace) is Activation:
+            frame.f_trace = made
+        self.append(EnterRow(code.co_qualname, site, code.co_firstlineno))
+        self.stack.append(made)
+
+    def _site_in(self, frame: Any) -> int:
+        sites = self.sites.of(frame.f_code)
+        assert isinstance(sites, dict)
+        site = sites.get(frame.f_lasti)
+        return self.sites.learn(frame.f_code, frame.f_lasti) if site is None else site
+
+    def in_arm(self, site: int | None) -> bool:
+        """Whether the program is in an arm that the value of a tensor chose."""
+        return bool(self.stack and self.stack[-1].in_arm) or (site is not None and self.sites.in_arm(site))
+
+    # -- which tensor is which --------------------------------------------------------------------------------------
+
+    def reference(self, tensor: torch.Tensor) -> Reference:
+        """Where a tensor comes from, seen from the next row."""
+        entry = self.entry(tensor)
+        place = entry[1]
+        return (len(self.tokens) - place if place >= 0 else place), entry[2] % PORTS
+
+    def entry(self, tensor: torch.Tensor) -> Entry:
+        """The entry of a tensor; an unknown one becomes an input, a changed one a new value."""
+        found = self.ids.get(id(tensor))
+        if found is None or found[0]() is not tensor:
+            return self.unknown(tensor)
+        if found[3] is not None and found[3] != tensor._version:
+            return self.changed(tensor, found)
+        return found
+
+    def unknown(self, tensor: torch.Tensor) -> Entry:
+        """A tensor that this step did not make: a new input."""
+        known = self.parameters.get(id(tensor))
+        if known is not None and known[0]() is tensor and known[1] == tensor.requires_grad:
+            number, port = known[2], known[3]
+        else:
+            opaque = self._opaque_output(tensor)
+            if opaque is not None:
+                return opaque
+            number, port = self._input(tensor)
+        self.input_places.append(len(self.tokens))
+        self.counts[number][2] += 1
+        self.tokens.append(number)
+        self.numbers.append(sequence_number())
+        self.times.append(0)
+        made = (ref(tensor), -len(self.input_places), port, _version(tensor))
+        self.ids[id(tensor)] = made
+        if self.sampling:
+            self.sample(len(self.tokens) - 1, tensor)
+        return made
+
+    def _input(self, tensor: torch.Tensor) -> tuple[int, int]:
+        port = self.port_of(tensor)
+        named = self.scopes.name_of(tensor)
+        earlier = self.earlier.get(id(tensor))
+        site = name = None
+        if earlier is not None and earlier[0]() is tensor:
+            site, name = earlier[1], earlier[2]
+        if named is not None:
+            name = named[0]
+        if isinstance(tensor, torch.nn.Parameter):
+            what = "parameter"
+        elif named is not None and named[1]:
+            what = "buffer"
+        elif not tensor.is_leaf:
+            what = "carried"
+        else:
+            what = "leaf" if tensor.requires_grad else "data"
+        number = self.number_of(InputRow(what, port // PORTS, name, site))  # type: ignore[arg-type]
+        if what == "parameter":
+            self.parameters[id(tensor)] = (ref(tensor), tensor.requires_grad, number, port)
+        return number, port
+
+    def _opaque_output(self, tensor: torch.Tensor) -> Entry | None:
+        """If a compiled or scripted function of this step made the tensor: write that call down as its node."""
+        if not self.opaque or tensor.is_leaf:
+            return None
+        from plait.recorder._new_row import opaque_output
+
+        number = node_number(tensor.grad_fn)
+        for call in self.opaque:
+            if call.first <= number < call.last:
+                return opaque_output(self, call, tensor)
+        return None
+
+    def changed(self, tensor: torch.Tensor, old: Entry) -> Entry:
+        """A tensor whose version moved although no call named it: something wrote to its storage."""
+        here = len(self.tokens)
+        key = storage_key(tensor)
+        writer = self.writers.get(key) if key is not None else None
+        place = old[1]
+        value = (here - place if place >= 0 else place), old[2] % PORTS
+        port = self.port_of(tensor)
+        grad_fn = None
+        if tensor.requires_grad and not tensor.is_leaf and not transforms_active():
+            found = self.find_node(node_number(tensor.grad_fn))
+            if found is not None:
+                grad_fn = (here - found[0], found[1])
+        self.append(AliasRow(value, None if writer is None else here - writer, port // PORTS, grad_fn))
+        made = (old[0], here, port // PORTS * PORTS, tensor._version)
+        self.ids[id(tensor)] = made
+        return made
+
+    def find_node(self, number: int) -> tuple[int, int] | None:
+        """(place, which of its nodes) of the row that made the backward node with this sequence number."""
+        extra = self.extra_nodes.get(number)
+        if extra is not None:
+            return extra
+        if number < self.first_number:
+            return None
+        place = bisect_right(self.numbers, number) - 1
+        if place < 0:
+            return None
+        offsets = self.rows[self.tokens[place]].offsets
+        offset = number - self.numbers[place]
+        return (place, offsets.index(offset)) if offset in offsets else None
+
+    def no_graph_built(self) -> bool:
+        """Whether autograd has made no node since the step began."""
+        return sequence_number() == self.first_number
+
+    def mode_changed(self, enabled: bool, site: int | None) -> None:
+        """Gradient recording is not as it was at the last call."""
+        inference = torch.is_inference_mode_enabled()
+        mode = "inference_mode" if inference or self.inference else "no_grad" if not enabled else "enable_grad"
+        self.grad, self.inference = enabled, inference
+        self.circumstances = 2 * (self.backward_depth > 0) + 4 * inference
+        self.append(ModeRow(mode, enabled, site))
+
+    # -- the next step ----------------------------------------------------------------------------------------------
+
+    def clear(self) -> None:
+        """Forget the step under way; what is still alive is known as coming from an earlier step."""
+        for address, (weak, place, _, _) in self.ids.items():
+            tensor = weak()
+            if tensor is None:
+                self.earlier.pop(address, None)
+            elif place >= 0:
+                site = getattr(self.rows[self.tokens[place]].row, "site", None)
+                name = None if site is None else self.sites.bodies[site][8]
+                self.earlier[address] = (weak, site, name)
+        if len(self.earlier) > 4096:
+            self.earlier = {key: each for key, each in self.earlier.items() if each[0]() is not None}
+        self.tokens.clear()
+        self.numbers.clear()
+        self.times.clear()
+        self.ids.clear()
+        self.reads.clear()
+        self.writers.clear()
+        self.extra_nodes.clear()
+        self.samples.clear()
+        self.opaque.clear()
+        self.input_places.clear()
+        self.compared = None
+        self.first_number = sequence_number()
+        # The functions that are under way enter again at the next event, so that every step stands alone.
+        self.stack.clear()
+        self.top = None
+        # A step says how gradient recording was switched when it began, unless it was on.
+        if not self.grad:
+            self.append(ModeRow("inference_mode" if self.inference else "no_grad", False, None))
+
+    def failed(self, func: Any, error: BaseException, site: int | None) -> None:
+        """A call raised. Written down once, at the call where the error began."""
+        if getattr(error, "__traceback__", None) is not None and isinstance(error, Exception):
+            detail = f"{plain_name(func)}: {type(error).__name__}: {str(error).splitlines()[0][:200] if str(error) else ''}"
+            self.append(EventRow("error", detail, site, ()))
+
+    def sample(self, place: int, result: Any) -> None:
+        """Keep the elements of small results while the run is young and the step is small."""
+        if len(self.tokens) > SMALL_GRAPH:
+            self.sampling = False
+            return
+        for output, tensor in enumerate(result if isinstance(result, (tuple, list)) else (result,)):
+            if type(tensor) in (torch.Tensor, torch.nn.Parameter) and tensor.device.type == "cpu":
+                if tensor.numel() <= SMALL_TENSOR and not transforms_active():
+                    self.samples.append((place, output, "value", tensor.tolist()))
+
+    def place_result(
+        self, counts: list[Any], here: int, before: int, args: tuple[Any, ...], kwargs: dict[str, Any], result: Any
+    ) -> None:
+        """Write down a row that is no ordinary call, and note its results."""
+        from plait.recorder._new_row import MANY, after_special_row
+
+        counts[2] += 1
+        self.tokens.append(counts[0])
+        self.numbers.append(before)
+        self.times.append(0)
+        if not counts[3] & MANY:
+            counts[3] |= MANY
+            counts[4] = (counts[4],)
+        after_special_row(self, counts, here, None, args, kwargs, result)
+
+    def tick(self, now: int) -> None:
+        """A second has passed: let the writer save what there is."""
+        self.deadline = now + 1_000_000_000
+        self.on_deadline()
+
+
+def _version(tensor: torch.Tensor) -> int | None:
+    return None if tensor.is_inference() else tensor._version

@@ -1,0 +1,198 @@
+"""Writer: puts a run into a file, in batches, so that a killed program leaves everything up to the last second.
+
+Nothing here may make the program fail: when the disk is full the recording stops with one sentence.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sqlite3
+import sys
+import zlib
+from array import array
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from plait._errors import RecordingError
+from plait.recording._schema import APPLICATION_ID, FORMAT, TABLES
+
+
+class NewGraph(NamedTuple):
+    """A distinct graph, as it goes into the file."""
+
+    id: int
+    tokens: array[int]
+    shapes: str
+    structure: str
+    program: str
+    nodes: int
+    operations: int
+    decisions: int
+    saved_bytes: int
+    durations: array[int] | None
+
+
+class Writer:
+    """Collects and writes. `path` None keeps the recording in memory.
+
+    Raises:
+        RecordingError: the file exists and must not be overwritten, or cannot be made.
+    """
+
+    def __init__(self, path: Path | None, overwrite: bool = False) -> None:
+        self.path = path
+        self.stopped: str | None = None
+        self._pending: list[tuple[str, list[tuple[Any, ...]]]] = []
+        self._graphs: list[tuple[Any, ...]] = []
+        self._steps: list[tuple[Any, ...]] = []
+        self._open_step = False
+        self.connection = self._make(path, overwrite)
+
+    def _make(self, path: Path | None, overwrite: bool) -> sqlite3.Connection:
+        try:
+            if path is not None:
+                if path.is_dir():
+                    raise RecordingError(f"{path}: this is a folder; name a file to record into")
+                if path.exists():
+                    if not overwrite:
+                        raise RecordingError(f"{path}: the file exists; use another name, or -f to overwrite it")
+                    path.unlink()
+                path.with_name(path.name + "-journal").unlink(missing_ok=True)
+            connection = sqlite3.connect(
+                ":memory:" if path is None else str(path), check_same_thread=False, isolation_level=None
+            )
+            # A crash of the machine may lose the file; a crash of the program never does.
+            connection.execute("PRAGMA synchronous=OFF")
+            connection.execute(f"PRAGMA application_id={APPLICATION_ID}")
+            connection.execute(f"PRAGMA user_version={FORMAT}")
+            connection.executescript(TABLES)
+        except (OSError, sqlite3.Error) as error:
+            reason = getattr(error, "strerror", None) or str(error)
+            raise RecordingError(f"{path}: cannot record into this file ({reason})") from None
+        return connection
+
+    # -- collecting ---------------------------------------------------------------------------------------------
+
+    def add(self, table: str, rows: Sequence[tuple[Any, ...]]) -> None:
+        """Rows for a table, written with the next batch."""
+        if rows and self.stopped is None:
+            self._pending.append((f"INSERT OR REPLACE INTO {table} VALUES ({','.join('?' * len(rows[0]))})", list(rows)))
+
+    def add_graph(self, graph: NewGraph) -> None:
+        """A distinct graph."""
+        if self.stopped is None:
+            self._graphs.append(_graph_row(graph))
+
+    def add_step(self, step: tuple[Any, ...], reads: Sequence[tuple[Any, Any, Any]]) -> None:
+        """A step: the columns of the table without `reads`."""
+        if self.stopped is None:
+            self._steps.append((*step, reads_text(reads)))
+
+    def update_rows(self, counts: Iterable[tuple[int, int, int]]) -> None:
+        """(calls, nanoseconds, row) so far."""
+        if self.stopped is None:
+            self._pending.append(("UPDATE row SET count = ?, ns = ? WHERE id = ?", list(counts)))
+
+    def add_source(self, file: str, text: str) -> None:
+        """A source file of the program."""
+        self.add("source", [(file, zlib.compress(text.encode()))])
+
+    def set_meta(self, **facts: object) -> None:
+        """Facts about the run."""
+        self.add("meta", [(key, str(value)) for key, value in facts.items()])
+
+    @property
+    def waiting(self) -> int:
+        """Steps that are not written yet."""
+        return len(self._steps)
+
+    # -- writing ------------------------------------------------------------------------------------------------
+
+    def flush(
+        self,
+        open_graph: NewGraph | None = None,
+        open_step: tuple[Any, ...] | None = None,
+        open_reads: Sequence[tuple[Any, Any, Any]] = (),
+    ) -> None:
+        """Write everything that waits in one transaction; with it the step that is under way, if given."""
+        if self.stopped is not None:
+            return
+        try:
+            run = self.connection
+            run.execute("BEGIN IMMEDIATE")
+            if self._open_step:
+                run.execute("DELETE FROM graph WHERE id = (SELECT graph FROM step WHERE complete = 0)")
+                run.execute("DELETE FROM step WHERE complete = 0")
+                self._open_step = False
+            for statement, rows in self._pending:
+                run.executemany(statement, rows)
+            run.executemany(f"INSERT INTO graph VALUES ({','.join('?' * 10)})", self._graphs)
+            run.executemany(f"INSERT INTO step VALUES ({','.join('?' * 11)})", self._steps)
+            if open_graph is not None and open_step is not None:
+                run.execute(f"INSERT INTO graph VALUES ({','.join('?' * 10)})", _graph_row(open_graph))
+                run.execute(f"INSERT INTO step VALUES ({','.join('?' * 11)})", (*open_step, reads_text(open_reads)))
+                self._open_step = True
+            run.execute("COMMIT")
+        except sqlite3.Error as error:
+            self._stop(error)
+        finally:
+            self._pending.clear()
+            self._graphs.clear()
+            self._steps.clear()
+
+    def _stop(self, error: sqlite3.Error) -> None:
+        try:
+            self.connection.execute("ROLLBACK")
+        except sqlite3.Error:
+            pass  # SQLite has rolled back by itself
+        where = self.path or "the recording in memory"
+        self.stopped = f"plait: recording stopped: {where} cannot be written ({error}); the program goes on."
+        print(self.stopped, file=sys.stderr)
+
+    def save_as(self, path: Path, overwrite: bool = False) -> None:
+        """Copy the recording into a file."""
+        target = Writer(path, overwrite)
+        try:
+            self.connection.backup(target.connection)
+        except sqlite3.Error as error:
+            raise RecordingError(f"{path}: cannot write the recording there ({error})") from None
+        finally:
+            target.connection.close()
+
+    def abandon(self) -> None:
+        """In a forked child: the file belongs to the parent, so only forget what waits."""
+        self.stopped = f"forked into process {os.getpid()}"
+        self._pending.clear()
+        self._graphs.clear()
+        self._steps.clear()
+
+
+def reads_text(reads: Sequence[tuple[Any, Any, Any]]) -> str | None:
+    """Reads as the table keeps them: None when there are none."""
+    if not reads:
+        return None
+    # Python's JSON writes NaN and Infinity as words that it also reads.
+    return json.dumps([_shortened(each) for each in reads], separators=(",", ":"))
+
+
+def _shortened(read: tuple[Any, Any, Any]) -> list[Any]:
+    value, left, right = read
+    if left is None and right is None:
+        return [_rounded(value)]
+    return [_rounded(value), _rounded(left), _rounded(right)]
+
+
+def _rounded(value: Any) -> Any:
+    return float(f"{value:.7g}") if type(value) is float else value
+
+
+def packed(numbers: array[int]) -> bytes:
+    """32-bit numbers as the file keeps them."""
+    return zlib.compress(numbers.tobytes(), 1 if len(numbers) > 4096 else 6)
+
+
+def _graph_row(graph: NewGraph) -> tuple[Any, ...]:
+    durations = None if graph.durations is None else packed(graph.durations)
+    return (graph.id, packed(graph.tokens), *graph[2:9], durations)

@@ -120,7 +120,12 @@ class Tape:
     ) -> int:  # fmt: skip
         kinds = (out,) if isinstance(out, int) else out
         outputs = tuple(
-            OutputRow(kind, None if bases is None else bases[k], 0 if backward and k == 0 else None)
+            OutputRow(
+                kind,
+                0 if backward and k == 0 else None,
+                None if bases is None or k < len(writes) else bases[k],
+                writes[k] if k < len(writes) else None,
+            )
             for k, kind in enumerate(kinds)
         )
         positions = tuple(str(k) for k in range(len(arguments)))

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from handmade import Tape
 from hypothesis import strategies as st
 
+from handmade import Tape
 from plait.graph._rows import AliasRow, ParentRow
 
 SOURCE = """\

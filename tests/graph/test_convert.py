@@ -1,8 +1,8 @@
 """networkx and pandas get every node and edge."""
 
 import networkx
-from handmade import loop, product
 
+from handmade import loop, product
 from plait.graph import Graph
 
 

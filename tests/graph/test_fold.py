@@ -2,12 +2,12 @@
 
 from collections import Counter
 
-from handmade import LOOP, Tape, loop
 from hypothesis import given
-from streams import streams
 
+from handmade import LOOP, Tape, loop
 from plait.graph._fold import fold
 from plait.graph._marks import Fold
+from streams import streams
 
 
 def everything(root: Fold) -> list[Fold]:

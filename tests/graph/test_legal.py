@@ -4,13 +4,13 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from handmade import Tape, loop, product
 from hypothesis import given
-from streams import streams
 
+from handmade import Tape, loop, product
 from plait.graph import Graph
 from plait.graph._legal import RULES, problems
 from plait.graph._model import BackwardNode, Edge, Region, Saved
+from streams import streams
 
 
 @given(streams())

@@ -3,13 +3,13 @@
 import time
 
 import pytest
-from handmade import Tape
 from hypothesis import given
-from streams import streams
 
+from handmade import Tape
 from plait._errors import NotFoundError
 from plait.graph import Graph
 from plait.graph._walk import ancestors, backward_order, between, descendants, find, path, sources
+from streams import streams
 
 
 def closure(graph: Graph) -> list[set[int]]:

@@ -27,9 +27,7 @@ def parser() -> Parser:
     )  # fmt: skip
     made.add_argument("--step", type=int, metavar="N", help="which step (-1 is the last); by default the last that ran"
                       " a model or a backward pass")  # fmt: skip
-    made.add_argument(
-        "-o", "--output", type=Path, metavar="OUT", help="write to this file instead of standard output"
-    )
+    made.add_argument("-o", "--output", type=Path, metavar="OUT", help="write to this file instead of standard output")
     made.add_argument("-f", "--force", action="store_true", help="overwrite OUT")
     return made
 

@@ -21,16 +21,12 @@ def parser() -> Parser:
         "  plait show run.plait --json | python -m json.tool",
     )
     made.add_argument("file", metavar="FILE", help="a recording, as `plait run` writes it")
-    made.add_argument(
-        "--step", type=int, metavar="N", help="one step: its numbers and its graph (-1 is the last)"
-    )
+    made.add_argument("--step", type=int, metavar="N", help="one step: its numbers and its graph (-1 is the last)")
     made.add_argument("--source", action="store_true", help="only the annotated source")
     made.add_argument(
         "--graph", action="store_true", help="only the graph, loops folded, of the last step or of --step"
     )
-    made.add_argument(
-        "--json", action="store_true", help="one JSON document; with --step or --graph the graph"
-    )
+    made.add_argument("--json", action="store_true", help="one JSON document; with --step or --graph the graph")
     return made
 
 

@@ -116,9 +116,7 @@ def _read_numbers(survey: Survey, tallies: dict[tuple[int | None, str], _Tally],
     every = -(-sum(steps * reads for steps, reads in sizes.values()) // budget) or 1
     is_read = read_rows(survey.recording)
     tables: dict[int, list[tuple[_Tally, int | None]]] = {}
-    tests: dict[int | None, _Comparison | None] = {
-        number: _comparison(survey.site(number)) for number, _ in tallies
-    }
+    tests: dict[int | None, _Comparison | None] = {number: _comparison(survey.site(number)) for number, _ in tallies}
     for step, graph, reads in step_reads(survey.recording, sizes, every):
         table = tables.get(graph)
         if table is None:
@@ -127,13 +125,11 @@ def _read_numbers(survey: Survey, tallies: dict[tuple[int | None, str], _Tally],
                 if token in is_read:
                     row = survey.rows[token]
                     assert isinstance(row, ReadRow)
-                    table.append(
-                        (tallies.setdefault((row.site, row.how), _Tally(row.how, row.comparison)), row.site)
-                    )
+                    table.append((tallies.setdefault((row.site, row.how), _Tally(row.how, row.comparison)), row.site))
         for (tally, site), read in zip(table, reads):
             if tally.first_step is None:
                 tally.first_step = step
-            value, left, right = read
+            value, left, right = read if len(read) == 3 else (*read, None, None, None)[:3]
             if value is not True and value is not False and isinstance(value, (int, float)):
                 tally.numbers += 1
                 tally.total += value
@@ -160,9 +156,7 @@ def _place(site: Site | None, tally: _Tally, seen: dict[bool, int], sampled: boo
     else:
         outcomes = tally.bools
     arms = tuple(
-        Arm(outcome, outcomes[outcome], *_arm(test, outcome))
-        for outcome in (True, False)
-        if outcome in outcomes
+        Arm(outcome, outcomes[outcome], *_arm(test, outcome)) for outcome in (True, False) if outcome in outcomes
     )
     numbers = None
     if tally.numbers:
@@ -237,9 +231,7 @@ def _number(node: ast.expr) -> float | None:
 
 
 def _unclear(site: Site | None) -> bool:
-    return (
-        site is not None and site.test is not None and site.test.role == "part" and _comparison(site) is None
-    )
+    return site is not None and site.test is not None and site.test.role == "part" and _comparison(site) is None
 
 
 def _arms_seen(survey: Survey) -> dict[int, dict[bool, int]]:

@@ -65,9 +65,7 @@ def read_programs(survey: Survey, shown: int = SHOWN) -> tuple[Program, ...]:
     for variant in survey.variants:
         if variant.steps:
             groups.setdefault(variant.program, []).append(variant)
-    kinds = dict(
-        survey.recording._all("SELECT graph, MIN(kind) FROM step WHERE graph IS NOT NULL GROUP BY graph")
-    )
+    kinds = dict(survey.recording._all("SELECT graph, MIN(kind) FROM step WHERE graph IS NOT NULL GROUP BY graph"))
     keys: dict[int, object] = {}
     programs = []
     for number in sorted(groups):
@@ -79,9 +77,7 @@ def read_programs(survey: Survey, shown: int = SHOWN) -> tuple[Program, ...]:
             parting = None
             if variant is not listed[0]:
                 parting = _parting(survey, keys, variant.graph, listed[0].graph)
-            rows.append(
-                VariantRow(variant, _sizes(survey, [variant]), _trips(survey, variant.graph), parting)
-            )
+            rows.append(VariantRow(variant, _sizes(survey, [variant]), _trips(survey, variant.graph), parting))
         programs.append(
             Program(
                 number, kinds.get(group[0].graph, "rest"), sum(v.steps for v in group), len(group), len(read),

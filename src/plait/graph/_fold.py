@@ -98,7 +98,11 @@ class _Folder:
         sites = self.graph._site_by_id
         if region.kind == "iteration":
             return _Round(around.place, around.depth)
-        if region.kind == "frame" and (above := self.same_function(region, around.place)) is not None:
+        if (
+            region.kind == "frame"
+            and region.label != "<module>"
+            and (above := self.same_function(region, around.place)) is not None
+        ):
             again = around.place.child(
                 ("again", region.label, region.site), around.last, "again", region.label, region.site, sites
             )  # fmt: skip
@@ -139,23 +143,23 @@ def fold(graph: Graph) -> Fold:
 
 def _in_order(graph: Graph) -> Iterator[tuple[FoldKind, int, str, int | None, int | None]]:
     """Everything that happened, in order: (kind, id, label, site, region)."""
-    others: list[tuple[int, FoldKind, int, str, int | None, int | None]] = []
+    others: list[tuple[int, int, FoldKind, int, str, int | None, int | None]] = []
     for number, mode in enumerate(graph.modes):
         label = f"{mode.mode} {'on' if mode.enabled else 'off'}"
-        others.append((mode.after, "mode", number, label, mode.site, mode.region))
+        others.append((mode.after, mode.moment, "mode", number, label, mode.site, mode.region))
     for item in graph.decisions:
-        others.append((item.after, "decision", item.id, item.how, item.site, item.region))
+        others.append((item.after, item.moment, "decision", item.id, item.how, item.site, item.region))
     for number, event in enumerate(graph.events):
-        others.append((event.after, "event", number, event.kind, event.site, event.region))
-    for backward in graph.backwards:
-        others.append((backward.after, "backward", backward.id, backward.how, backward.site, backward.region))
-    others.sort(key=lambda item: item[0], reverse=True)
+        others.append((event.after, event.moment, "event", number, event.kind, event.site, event.region))
+    for each in graph.backwards:
+        others.append((each.after, each.moment, "backward", each.id, each.how, each.site, each.region))
+    others.sort(key=lambda item: item[:2], reverse=True)
     for node in graph.nodes:
         while others and others[-1][0] <= node.id:
-            yield others.pop()[1:]
+            yield others.pop()[2:]
         yield node.kind, node.id, node.op, node.site, node.region
     while others:
-        yield others.pop()[1:]
+        yield others.pop()[2:]
 
 
 def _freeze(root: _Place) -> Fold:

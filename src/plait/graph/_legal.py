@@ -44,9 +44,7 @@ def _outputs(graph: Graph) -> Iterator[str]:
         node_ = _get(graph.nodes, value.node)
         if node_ is None:
             yield f"value {value.id} comes from node {value.node}, which does not exist"
-        elif value.output >= 0 and (
-            value.output >= len(node_.outputs) or node_.outputs[value.output] != value.id
-        ):
+        elif value.output >= 0 and (value.output >= len(node_.outputs) or node_.outputs[value.output] != value.id):
             yield f"value {value.id} is no output of node {value.node}"
         elif value.output < 0 and value.previous is None:
             yield f"value {value.id} is no output of a node and replaces no other value"
@@ -238,9 +236,7 @@ RULES = (
     Rule("versions", "versions grow along `previous` and begin at 0", _versions),
     Rule("bases", "a tensor view is younger than what it shows", _bases),
     Rule("grad_fns", "a grad_fn exists and only values that are no leaves have one", _grad_fns),
-    Rule(
-        "backward-nodes", "a backward node belongs to one node, an accumulator to one leaf", _backward_nodes
-    ),
+    Rule("backward-nodes", "a backward node belongs to one node, an accumulator to one leaf", _backward_nodes),
     Rule("parents", "gradients flow to backward nodes of the same or earlier nodes", _parents),
     Rule("writes", "a node writes only into its arguments", _writes),
     Rule("saved", "what a node keeps for backward existed when it ran", _saved),

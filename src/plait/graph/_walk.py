@@ -45,9 +45,7 @@ def targets(graph: Graph) -> list[list[int]]:
     return found
 
 
-def find(
-    graph: Graph, *, op: str | None = None, line: int | None = None, scope: str | None = None
-) -> list[Node]:
+def find(graph: Graph, *, op: str | None = None, line: int | None = None, scope: str | None = None) -> list[Node]:
     """Nodes with this op name (`add` finds `__add__` too), source line, and module path or one inside it."""
     found = []
     for node in graph.nodes:

@@ -10,7 +10,7 @@ from plait.decisions import LoopTrips, Place, Survey
 from plait.graph._marks import Mark
 from plait.graph._model import Graph, Site, Value
 from plait.graph._notation import number, op_name, plural, shorten, span, times
-from plait.recording import OpTotal, OtherTotal, op_totals, other_totals
+from plait.recording import OpTotal, OtherTotal, op_totals, other_totals, read_totals
 
 _LARGEST = 200_000  # nodes of a graph that is still built to count what it keeps for backward
 
@@ -46,6 +46,10 @@ def lines_of(survey: Survey, places: Sequence[Place]) -> Lines:
     for site, (runs, ops, ns) in _per_site(survey, totals).items():
         line = at(site)
         line.runs, line.ops, line.ns = max(line.runs, runs), line.ops + ops, line.ns + ns
+    for read in read_totals(survey.recording):
+        place = survey.site(read.site)
+        if place is not None:
+            at(place).runs = max(at(place).runs, read.count)
     saved_step = _add_saved(survey, at)
     lines = Lines(files, sum(total.ns for total in totals), saved_step)
     marks = [
@@ -112,11 +116,18 @@ def storage_of(graph: Graph, value: Value) -> Value:
 
 
 def _decision_marks(places: Iterable[Place]) -> Iterable[Mark]:
+    read: dict[tuple[str, int], list[Place]] = {}
     for place in places:
-        if place.site is None:
-            continue
-        kind = "decision" if place.decides else "read"
-        yield Mark(kind, describe(place), place.site.file, place.site.line, 20 if place.decides else 30)  # type: ignore[arg-type]
+        if place.site is not None and place.decides:
+            yield Mark("decision", describe(place), place.site.file, place.site.line, 20)
+        elif place.site is not None:
+            read.setdefault((place.site.file, place.site.line), []).append(place)
+    for (file, line), group in read.items():
+        text = describe(group[0])
+        if len(group) > 1:
+            hows = dict.fromkeys(f"{place.how}()" for place in group)
+            text = f"{times(sum(place.count for place in group))} {' and '.join(hows)} at {len(group)} places"
+        yield Mark("read", text, file, line, 30)
 
 
 def describe(place: Place) -> str:
@@ -127,9 +138,7 @@ def describe(place: Place) -> str:
     elif place.decides:
         parts.append(f"{times(place.count)} {place.how}")
     if not place.decides:
-        parts.append(
-            f"{times(place.count)} {place.how}()" if place.how != "bool" else f"{times(place.count)} bool"
-        )
+        parts.append(f"{times(place.count)} {place.how}()" if place.how != "bool" else f"{times(place.count)} bool")
     if place.numbers is not None and place.numbers.count:
         low, high = place.numbers.low, place.numbers.high
         spread = number(low) if low == high else f"{number(low)} to {number(high)}"

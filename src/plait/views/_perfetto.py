@@ -23,9 +23,7 @@ def perfetto(recording: Recording, step: Step) -> str:
     graph = recording.graph_number(step.graph)
     times = recording.durations(step.graph)
     if times is None:
-        raise NotFoundError(
-            f"the times of single operations were not kept for step {step.id}; choose another step"
-        )
+        raise NotFoundError(f"the times of single operations were not kept for step {step.id}; choose another step")
     start = step.started * 1e6
     events: list[dict[str, Any]] = [
         _name("process_name", 0, "plait"),
@@ -69,16 +67,12 @@ def _operations(graph: Graph, times: tuple[int, ...], start: float) -> list[dict
         region_ = graph.regions[number]
         name = f"round {region_.index}" if region_.kind == "iteration" else region_.label
         groups.append(
-            _slice(
-                name, region_.kind, 2, begins[number], ends[number] - begins[number], {"line": region_.line}
-            )
+            _slice(name, region_.kind, 2, begins[number], ends[number] - begins[number], {"line": region_.line})
         )
     return groups + events
 
 
-def _slice(
-    name: str, kind: str, track: int, start: float, length: float, detail: dict[str, Any]
-) -> dict[str, Any]:
+def _slice(name: str, kind: str, track: int, start: float, length: float, detail: dict[str, Any]) -> dict[str, Any]:
     return {"name": name, "cat": kind, "ph": "X", "pid": 1, "tid": track, "ts": round(start, 3),
             "dur": round(length, 3), "args": detail}  # fmt: skip
 

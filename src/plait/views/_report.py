@@ -53,9 +53,7 @@ def show_source(recording: Recording, *, colour: bool = False, width: int = WIDT
     return source_view(survey, read_decisions(survey), Paint(colour), width)
 
 
-def show_graph(
-    recording: Recording, step: int | None = None, *, colour: bool = False, width: int = WIDTH
-) -> str:
+def show_graph(recording: Recording, step: int | None = None, *, colour: bool = False, width: int = WIDTH) -> str:
     """The folded graph of a step; of the last one that ran a model or a backward pass if none is named."""
     paint = Paint(colour)
     found = _step(recording, step)
@@ -71,9 +69,7 @@ def show_json(recording: Recording) -> str:
 def _main_step(recording: Recording) -> Step | None:
     """The last step whose graph `Recording.graph` is."""
     for condition in ("complete AND kind != 'rest'", "kind != 'rest'", "1"):
-        rows = recording._all(
-            f"SELECT id FROM step WHERE graph IS NOT NULL AND {condition} ORDER BY id DESC LIMIT 1"
-        )
+        rows = recording._all(f"SELECT id FROM step WHERE graph IS NOT NULL AND {condition} ORDER BY id DESC LIMIT 1")
         if rows:
             number_ = int(rows[0][0])
             return recording.steps[number_]
@@ -88,9 +84,7 @@ def _tree(recording: Recording, step: Step, paint: Paint, width: int) -> str:
     if samples:
         ((first,),) = recording._all("SELECT MIN(id) FROM step WHERE graph = ?", step.graph)
         if first != step.id:
-            text += "\n" + paint(
-                "dim", f"Elements are those of step {first}, the first that built this graph."
-            )
+            text += "\n" + paint("dim", f"Elements are those of step {first}, the first that built this graph.")
     return text
 
 

@@ -117,9 +117,7 @@ def _lines(graph: Graph, nodes: list[Node], small: bool) -> tuple[str, ...]:
         lines.append(", ".join(held[:3]) + (", ..." if len(held) > 3 else ""))
     if outputs:
         name = f"{outputs[0].name} " if outputs[0].name else ""
-        lines.append(
-            f"{name}{value_type(outputs[0])}" + (f" and {len(outputs) - 1} more" if len(outputs) > 1 else "")
-        )
+        lines.append(f"{name}{value_type(outputs[0])}" + (f" and {len(outputs) - 1} more" if len(outputs) > 1 else ""))
     site = graph.site_of(node)
     if site is not None:
         lines.append(f"line {site.line}")

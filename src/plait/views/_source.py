@@ -26,9 +26,7 @@ def source_view(survey: Survey, places: Sequence[Place], paint: Paint, width: in
     ]
     if not blocks:
         return "No line of the program ran an operation on tensors while it was recorded."
-    used = {
-        mark.kind for by_line in lines.by_file.values() for line in by_line.values() for mark in line.marks
-    }
+    used = {mark.kind for by_line in lines.by_file.values() for line in by_line.values() for mark in line.marks}
     return "\n\n".join(blocks) + "\n\n" + "\n".join(_legend(lines, used, paint))
 
 
@@ -79,9 +77,7 @@ def _file(
         yield from _line(number, source.rstrip(), by_line.get(number), lines, paint, width)
 
 
-def _line(
-    number: int, source: str, line: Line | None, lines: Lines, paint: Paint, width: int
-) -> Iterable[str]:
+def _line(number: int, source: str, line: Line | None, lines: Lines, paint: Paint, width: int) -> Iterable[str]:
     room = width - _LEFT
     shown = shorten(source, room)
     if line is None:
@@ -167,12 +163,7 @@ def _shown(text: str, rows: Sequence[str], active: set[int]) -> list[int | None]
         gap = range(before + 1, number)
         crosses = any(start in gap and start not in wanted for start, _ in functions)
         ends = any(before <= end < number for _, end in functions) and before in range(1, number)
-        if (
-            before
-            and len(gap) <= _GAP
-            and not crosses
-            and not (ends and any(not rows[g - 1].strip() for g in gap))
-        ):
+        if before and len(gap) <= _GAP and not crosses and not (ends and any(not rows[g - 1].strip() for g in gap)):
             shown.extend(gap)
         elif gap:
             shown.append(None)

@@ -32,7 +32,7 @@ def summary(survey: Survey, places: Sequence[Place], paint: Paint) -> str:
 def _program(meta: dict[str, str]) -> str:
     text = " ".join(filter(None, (meta.get("program"), meta.get("arguments")))) or "(not named)"
     status = meta.get("status")
-    ended = f", ended with status {status}" if status not in (None, "", "0") else ""
+    ended = f", ended with status {status}" if status not in (None, "", "0", "done") else ""
     versions = [f"{name} {meta[name]}" for name in ("python", "torch") if meta.get(name)]
     return shorten(text, 60) + ended + (f"   ({', '.join(versions)})" if versions else "")
 
@@ -99,7 +99,13 @@ def variants_view(programs: Sequence[Program], survey: Survey, paint: Paint, wid
     if not programs:
         return "No graph was kept."
     names = short_files(site.file for site in survey.sites.values())
-    blocks = ["\n".join(_program_block(each, len(programs), names, paint, width)) for each in programs[:12]]
+    blocks: list[str] = []
+    for each in programs[:12]:
+        lines = list(_program_block(each, names, paint, width))
+        if blocks and len(lines) == 1 and blocks[-1].count("\n") == 0:
+            blocks[-1] += "\n" + lines[0]
+        else:
+            blocks.append("\n".join(lines))
     if len(programs) > 12:
         blocks.append(paint("dim", f"and {plural(len(programs) - 12, 'program')} more"))
     if any(program.read < program.graphs for program in programs):
@@ -112,14 +118,10 @@ def variants_view(programs: Sequence[Program], survey: Survey, paint: Paint, wid
     return "\n\n".join(blocks)
 
 
-def _program_block(
-    program: Program, total: int, names: dict[str, str], paint: Paint, width: int
-) -> Iterable[str]:
+def _program_block(program: Program, names: dict[str, str], paint: Paint, width: int) -> Iterable[str]:
     head = f"program {program.number}"
     kind = _KINDS.get(program.kind, program.kind)
-    facts = (
-        f"{plural(program.steps, kind)}, {plural(program.graphs, 'graph')}, {span(*program.operations)} ops"
-    )
+    facts = f"{plural(program.steps, kind)}, {plural(program.graphs, 'graph')}, {span(*program.operations)} ops"
     if program.sizes:
         facts += f"; {program.sizes}"
     yield f"{paint('bold', head)}   {shorten(facts, width - len(head) - 3)}"
@@ -131,11 +133,7 @@ def _program_block(
     trips = min(max((len(row.trips) for row in rows), default=0), 16)
     trips = max(trips, 6 if trips else 0)
     columns = [f"{'graph':>7}", f"{'steps':>6}", f"{'first':>6}", f"{'ops':>5}"]
-    head = (
-        " ".join(columns)
-        + (f"  {'sizes':<{sizes}}" if sizes else "")
-        + (f"  {'rounds':<{trips}}" if trips else "")
-    )
+    head = " ".join(columns) + (f"  {'sizes':<{sizes}}" if sizes else "") + (f"  {'rounds':<{trips}}" if trips else "")
     yield paint("dim", (head + ("  parts from the first at" if len(rows) > 1 else "")).rstrip())
     for row in rows:
         variant = row.variant
@@ -178,7 +176,5 @@ def decisions_view(places: Sequence[Place], survey: Survey, paint: Paint, width:
                 text = f"{arm.outcome!s:<5} {times(arm.count):>8}  line {arm.line}: {arm.text}"
                 lines.append(paint("dim", " " * (first + 4) + shorten(text, width - first - 4)))
     if any(place.sampled for place in places):
-        lines.append(
-            paint("dim", "Values and closest distances come from a part of the steps; counts are exact.")
-        )
+        lines.append(paint("dim", "Values and closest distances come from a part of the steps; counts are exact."))
     return "\n".join(lines)

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from plait.graph._fold import fold
-from plait.graph._marks import Fold
+from plait.graph._marks import Fold, MarkKind
 from plait.graph._model import Backward, Graph, Node, Value
 from plait.graph._notation import (
     elements,
@@ -128,15 +128,13 @@ def _item(drawing: _Drawing, item: Fold, branch: str, deeper: str, around: int) 
     often = "" if item.count == around else f"{times(item.count)} "
     branch = paint("dim", branch)
     if item.kind == "op":
-        text = often + _op(graph, [graph.nodes[member] for member in item.members])
-        if len(graph.nodes) < SMALL and (shown := _sample(drawing, item.members[0], "value")):
-            text += paint("dim", f"  {shown}")
+        shown = _sample(drawing, item.members[0], "value") if len(graph.nodes) < SMALL else ""
+        text = often + _op(graph, [graph.nodes[member] for member in item.members], bool(shown))
+        text += paint("dim", f"  {shown}") if shown else ""
         yield branch + _with_place(drawing, text, item.site, len(deeper))
     elif item.kind == "frame":
         deep = f"  calls itself, {item.depth} deep" if item.depth > 1 else ""
-        yield branch + _with_place(
-            drawing, f"{often}{paint('bold', item.label)}{deep}", item.site, len(deeper)
-        )
+        yield branch + _with_place(drawing, f"{often}{paint('bold', item.label)}{deep}", item.site, len(deeper))
     elif item.kind == "again":
         yield branch + _with_place(drawing, f"{times(item.count)} {item.label} again", item.site, len(deeper))
     elif item.kind == "loop":
@@ -144,7 +142,10 @@ def _item(drawing: _Drawing, item: Fold, branch: str, deeper: str, around: int) 
         text = f"{often}{paint('loop', SIGNS['loop'])} {item.label}  {paint('loop', trips)}"
         yield branch + _with_place(drawing, text, None, len(deeper))
     elif item.kind == "decision":
-        text = f"{paint('decision', SIGNS['decision'])} {_decision(drawing, item)}"
+        site = graph.site_of(graph.decisions[item.members[0]])
+        asked = graph.decisions[item.members[0]].outcome is not None or (site is not None and site.test is not None)
+        kind: MarkKind = "decision" if asked else "read"
+        text = f"{paint(kind, SIGNS[kind])} {_decision(drawing, item)}"
         yield branch + _with_place(drawing, text, item.site, len(deeper))
     elif item.kind == "backward":
         passes = [graph.backwards[member] for member in item.members]
@@ -153,20 +154,20 @@ def _item(drawing: _Drawing, item: Fold, branch: str, deeper: str, around: int) 
         if len(graph.nodes) < SMALL:
             yield from (deeper + line for line in _walk(drawing, passes[-1]))
     elif item.kind == "mode":
-        yield branch + _with_place(
-            drawing, f"{paint('cut', SIGNS['cut'])} {item.label}", item.site, len(deeper)
-        )
+        yield branch + _with_place(drawing, f"{paint('cut', SIGNS['cut'])} {item.label}", item.site, len(deeper))
     else:
         event = graph.events[item.members[0]]
         detail = f" {event.detail}" if event.detail else ""
         yield branch + _with_place(drawing, f"{often}{event.kind}{detail}", item.site, len(deeper))
 
 
-def _op(graph: Graph, nodes: Sequence[Node]) -> str:
+def _op(graph: Graph, nodes: Sequence[Node], with_elements: bool) -> str:
     node = nodes[0]
     # A value that changes name or number from round to round is shown as in the first one.
     names = [value_name(graph, edge.value) for edge in node.inputs]
     arguments = ", ".join([*names, node.arguments] if node.arguments else names)
+    if with_elements and not names:  # a tensor that is made from numbers: they stand behind it
+        arguments = "..." if node.arguments else ""
     outputs = [graph.values[each] for each in node.outputs]
     made = ", ".join(_laid_over(graph, nodes, place) for place in range(len(outputs)))
     name = ", ".join(value_name(graph, value) for value in outputs)
@@ -196,7 +197,7 @@ def _decision(drawing: _Drawing, item: Fold) -> str:
     if len(decisions) == 1:
         read = reads[0] if reads else None
         outcome = outcomes[0] if outcomes[0] is not None else read.value if read else None
-        text = f"{asked}: {number(outcome)}" if outcome is not None else f"{asked}: {decisions[0].how}"
+        text = f"{asked}: {number(outcome)}" if outcome is not None else asked
         if read is not None and read.left is not None and read.right is not None:
             symbol = decisions[0].comparison or "?"
             text += drawing.paint("dim", f"  ({number(read.left)} {symbol} {number(read.right)})")
@@ -215,11 +216,7 @@ def _backward(graph: Graph, passes: Sequence[Backward]) -> str:
     first = passes[0]
     roots = ", ".join(value_name(graph, root) for root in first.roots) or "?"
     inputs = f" for {', '.join(value_name(graph, each) for each in first.inputs)}" if first.inputs else ""
-    flags = [
-        name
-        for name, on in (("retain_graph", first.retain_graph), ("create_graph", first.create_graph))
-        if on
-    ]
+    flags = [name for name, on in (("retain_graph", first.retain_graph), ("create_graph", first.create_graph)) if on]
     return f"{first.how} from {roots}{inputs}" + (f"  ({', '.join(flags)})" if flags else "")
 
 

@@ -86,7 +86,7 @@ class GraphBuilder:
                 self._decisions.append(
                     Decision(
                         len(self._decisions), row.how, self._value(row.value), len(self._nodes), row.site,
-                        self._regions.at(row.site), row.outcome, row.comparison,
+                        self._regions.at(row.site), row.outcome, row.comparison, self._place,
                     )
                 )  # fmt: skip
             case EnterRow():
@@ -94,7 +94,9 @@ class GraphBuilder:
             case ReturnRow():
                 self._regions.leave(row.levels)
             case ModeRow():
-                self._modes.append(ModeChange(len(self._nodes), row.mode, row.enabled, row.site))
+                # Noticed at the next call, whose site it carries: no place of its own in the order of the loop.
+                region = self._regions.at(None)
+                self._modes.append(ModeChange(len(self._nodes), row.mode, row.enabled, row.site, region, self._place))
             case AliasRow():
                 self._alias(row)
             case BackwardRow():
@@ -103,13 +105,13 @@ class GraphBuilder:
                 self._backwards.append(
                     Backward(
                         len(self._backwards), len(self._nodes), row.how, roots, inputs, row.site,
-                        row.retain_graph, row.create_graph,
+                        row.retain_graph, row.create_graph, self._regions.at(row.site), self._place,
                     )
                 )  # fmt: skip
-                self._regions.at(row.site)
             case EventRow():
                 values = tuple(self._value(each) for each in row.values)
-                self._events.append(Event(len(self._nodes), row.what, row.detail, row.site, values))
+                region = self._regions.at(row.site)
+                self._events.append(Event(len(self._nodes), row.what, row.detail, row.site, values, region, self._place))
         self._place += 1
 
     def finish(self) -> Graph:

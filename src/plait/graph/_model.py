@@ -221,7 +221,7 @@ class Decision:
 
     `outcome` is the bool that was read, None for other reads: their numbers are in `Step.reads[id]`, at the
     decision's own number. `comparison` is its symbol (`>`) when a comparison made the tensor; its two sides are in
-    `Step.reads` as well.
+    `Step.reads` as well. `moment` orders decisions, backward passes, mode changes and events between two nodes.
     """
 
     id: int
@@ -232,6 +232,7 @@ class Decision:
     region: int | None
     outcome: bool | None
     comparison: str | None
+    moment: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -242,6 +243,8 @@ class ModeChange:
     mode: str
     enabled: bool
     site: int | None
+    region: int | None = None
+    moment: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -256,6 +259,8 @@ class Backward:
     site: int | None
     retain_graph: bool
     create_graph: bool
+    region: int | None = None
+    moment: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -267,6 +272,8 @@ class Event:
     detail: str
     site: int | None
     values: tuple[int, ...] = ()
+    region: int | None = None
+    moment: int = 0
 
 
 @dataclass(frozen=True, slots=True)

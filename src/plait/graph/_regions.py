@@ -61,11 +61,14 @@ class RegionBuilder:
             return frame.loops[-1].iteration if frame.loops else frame.region
         site = self._sites[number]
         common = 0
-        while common < min(len(frame.loops), len(site.loops)) and frame.loops[common].loop == site.loops[common]:
+        for running, loop in zip(frame.loops, site.loops):
+            if running.loop is not loop and running.loop != loop:
+                break
             common += 1
-        for open_loop in reversed(frame.loops[common:]):
-            self._close(open_loop)
-        del frame.loops[common:]
+        if common < len(frame.loops):
+            for open_loop in reversed(frame.loops[common:]):
+                self._close(open_loop)
+            del frame.loops[common:]
         innermost = common == len(site.loops)
         if common:
             current = frame.loops[common - 1]
@@ -86,6 +89,19 @@ class RegionBuilder:
         if frame.loops:
             self._has_own.add(frame.loops[-1].iteration)
         return parent
+
+    @property
+    def count(self) -> int:
+        """How many regions there are so far."""
+        return len(self._regions)
+
+    def since(self, count: int) -> list[Region]:
+        """The regions that are new since there were `count`."""
+        return self._regions[count:]
+
+    def open_loops(self) -> set[int]:
+        """The loops that have not ended yet."""
+        return {loop.region for frame in self._frames for loop in frame.loops}
 
     def finish(self) -> tuple[Region, ...]:
         """All regions. Frames that are still open end here."""

@@ -6,7 +6,7 @@ import json
 import sqlite3
 import zlib
 from array import array
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, overload
@@ -31,7 +31,7 @@ class Recording:
         self._connection = connection
         self.path = path
         self._graph_of = lru_cache(maxsize=64)(self._build)
-        self._rows: dict[int, Row] = {}
+        self._rows = _Rows()
         self._types: list[TensorType] = []
         self._sites: dict[int, Site] = {}
         self._scopes: dict[int, Scope] = {}
@@ -67,8 +67,10 @@ class Recording:
         programs: dict[str, int] = {}
         found = []
         for graph, count, first, shapes, structure, program, nodes, operations, decisions, saved in self._all(
-            "SELECT g.id, COUNT(s.id), MIN(s.id), g.shapes, g.structure, g.program, g.nodes, g.operations, g.decisions,"
-            " g.saved_bytes FROM graph g LEFT JOIN step s ON s.graph = g.id GROUP BY g.id ORDER BY MIN(s.id)"
+            "SELECT g.id, IFNULL(s.steps, 0), s.first, g.shapes, g.structure, g.program, g.nodes, g.operations,"
+            " g.decisions, g.saved_bytes FROM graph g LEFT JOIN"
+            " (SELECT graph, COUNT(*) AS steps, MIN(id) AS first FROM step GROUP BY graph) s ON s.graph = g.id"
+            " ORDER BY s.first"
         ):
             number = programs.setdefault(program, len(programs))
             hashes = Hashes(shapes, structure, program)
@@ -162,8 +164,26 @@ class Recording:
     def row_sites(self) -> dict[int, int]:
         """The site of every row that has one."""
         self._load_tables()
-        sites = {number: getattr(row, "site", None) for number, row in self._rows.items()}
+        sites = {number: getattr(self._rows[number], "site", None) for number in self._rows.written}
         return {number: site for number, site in sites.items() if site is not None}
+
+    @property
+    def rows(self) -> Mapping[int, Row]:
+        """The rows that `tokens` points into (see `plait.graph._rows`), each read when it is asked for."""
+        self._load_tables()
+        return self._rows
+
+    @property
+    def sites(self) -> Mapping[int, Site]:
+        """The places in the source, by number."""
+        self._load_tables()
+        return self._sites
+
+    @property
+    def types(self) -> Sequence[TensorType]:
+        """What the type numbers in the rows stand for."""
+        self._load_tables()
+        return self._types
 
     def site(self, number: int) -> Site:
         """The place in the source with this number."""
@@ -227,9 +247,9 @@ class Recording:
 
     def _load_tables(self) -> None:
         """Read the parts of the tables that are new since the last call (a live recording grows)."""
-        last_row = max(self._rows, default=-1)
-        for number, kind, body in self._all("SELECT id, kind, body FROM row WHERE id > ?", last_row):
-            self._rows[number] = row_from_lists(kind, json.loads(body))
+        for number, kind, body in self._all("SELECT id, kind, body FROM row WHERE id > ?", self._rows.last):
+            self._rows.written[number] = (kind, body)
+            self._rows.last = max(self._rows.last, number)
         for number, body in self._all("SELECT id, body FROM site WHERE id > ?", max(self._sites, default=-1)):
             self._sites[number] = _site(number, json.loads(body))
         for number, body in self._all("SELECT id, body FROM scope WHERE id > ?", max(self._scopes, default=-1)):
@@ -242,6 +262,20 @@ class Recording:
         self._load_tables()
         places = [place for place, token in enumerate(tokens) if self._rows[token].kind in ("op", "input")]
         return {place: number for number, place in enumerate(places)}
+
+
+class _Rows(dict[int, Row]):
+    """Rows as they are written, made into objects when they are looked at: a file may hold 100,000s of them."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.written: dict[int, tuple[str, str]] = {}
+        self.last = -1
+
+    def __missing__(self, number: int) -> Row:
+        kind, body = self.written[number]
+        row = self[number] = row_from_lists(kind, json.loads(body))
+        return row
 
 
 class Steps(Sequence[Step]):
@@ -360,9 +394,12 @@ def _numbers(blob: bytes) -> array[int]:
 def _site(number: int, fields: list[Any]) -> Site:
     *plain, loops, branches, test, header = fields
     return Site(
-        number, *plain, tuple(Loop(*each) for each in loops), tuple(Branch(*each) for each in branches),
+        number, *plain, tuple(_loop(*each) for each in loops), tuple(Branch(*each) for each in branches),
         None if test is None else Test(*test), header,
     )  # fmt: skip
+
+
+_loop = lru_cache(maxsize=None)(Loop)  # one object a loop, so that comparing two of them is quick
 
 
 def _step(row: Any) -> Step:

@@ -1,0 +1,96 @@
+"""The command `plait`, and `python -m plait`: finds the command, runs it, turns errors into one sentence."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+from difflib import get_close_matches
+from importlib import import_module
+
+COMMANDS = {
+    "run": ("plait.cli._run", "run a program unchanged and record the graphs it builds"),
+    "show": ("plait.cli._show", "print what a recording holds"),
+    "export": ("plait.cli._export", "write a graph as dot, mermaid, json or a Perfetto trace"),
+}
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command line; the exit status: 0 done, 2 could not run (the sentence is on stderr)."""
+    words = list(sys.argv[1:] if argv is None else argv)
+    if not words or words[0] in ("-h", "--help", "help"):
+        if words[1:] and words[1] in COMMANDS:
+            return main([words[1], "--help"])
+        return _answer(_help())
+    if words[0] in ("-V", "--version"):
+        from plait import __version__
+
+        return _answer(f"plait {__version__}")
+    if words[0] not in COMMANDS:
+        near = get_close_matches(words[0], COMMANDS, 1)
+        hint = f"did you mean `plait {near[0]}`?" if near else "`plait --help` lists the commands"
+        return _complain(f"there is no command {words[0]!r}; {hint}")
+    return _run(words[0], words[1:])
+
+
+def _run(command: str, words: list[str]) -> int:
+    from plait import PlaitError
+
+    if command != "run":  # whose standard output belongs to the program that it runs
+        reconfigure = getattr(sys.stdout, "reconfigure", None)
+        if reconfigure is not None:
+            reconfigure(errors="backslashreplace")
+    try:
+        status = import_module(COMMANDS[command][0]).main(words)
+        sys.stdout.flush()
+    except PlaitError as error:
+        return _complain(str(error))
+    except BrokenPipeError:
+        return _reader_left()
+    except KeyboardInterrupt:
+        return 130
+    except SystemExit as end:  # --help has been printed, or the recorded program ended itself
+        if isinstance(end.code, str):
+            print(end.code, file=sys.stderr)
+            return 1
+        return end.code or 0
+    return int(status)
+
+
+def _answer(text: str) -> int:
+    try:
+        print(text)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        return _reader_left()
+    return 0
+
+
+def _reader_left() -> int:
+    """Whoever read our output has seen enough (`plait show run.plait | head`): that is no error."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return 0
+
+
+def _complain(sentence: str) -> int:
+    print(f"plait: {sentence}", file=sys.stderr)
+    return 2
+
+
+def _help() -> str:
+    wide = max(map(len, COMMANDS))
+    commands = "\n".join(f"  {name:<{wide}}  {text}" for name, (_, text) in COMMANDS.items())
+    return f"""plait records, explains and batches the dynamic computation graphs of PyTorch programs.
+
+usage: plait COMMAND ...
+
+{commands}
+
+  plait COMMAND --help   the options of a command
+  plait --version        the version
+
+Begin with:  plait run train.py"""
+
+
+if __name__ == "__main__":
+    sys.exit(main())

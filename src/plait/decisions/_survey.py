@@ -1,0 +1,161 @@
+"""Survey: the structure of a run, read from its distinct graphs as lists of row numbers, without building them.
+
+A run can hold tens of thousands of distinct graphs. Totals come from the table of rows and are exact; what only the
+order of a graph can tell (trip counts, sizes, where two graphs part) is read from the most frequent graphs and from
+the smallest and the largest of every program, within a budget. `complete` says whether that was all of them.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+
+from plait.graph._model import Loop, Site
+from plait.graph._regions import RegionBuilder
+from plait.graph._rows import BackwardRow, EnterRow, EventRow, OpRow, ReadRow, ReturnRow, Row
+from plait.recording import Recording, Variant
+
+TOKEN_BUDGET = 150_000
+_PLACED = (OpRow, ReadRow, BackwardRow, EventRow)
+
+
+@dataclass(frozen=True, slots=True)
+class LoopTrips:
+    """A loop of the source: its fewest and most rounds in the graphs that were read.
+
+    `around` loops hold the steps (a training loop): a step sees only its own part of them, so their trips say
+    nothing; they are None then, and where an enclosing loop makes the count ambiguous.
+    """
+
+    file: str
+    line: int
+    header: str
+    kind: str
+    trips: tuple[int, int] | None
+    around: bool
+
+
+class Survey:
+    """Reads a recording once; every table and view of a run starts from it."""
+
+    def __init__(self, recording: Recording, budget: int = TOKEN_BUDGET) -> None:
+        self.recording = recording
+        self.variants = recording.variants
+        self.rows = recording.rows
+        self.sites = recording.sites
+        self.types = recording.types
+        self.by_graph: dict[int, Variant] = {each.graph: each for each in self.variants}
+        self.last_step = len(recording.steps) - 1
+        self._moves: dict[int, tuple[EnterRow | ReturnRow | None, int | None]] = {}
+        chosen = self._choose(budget)
+        self.tokens: dict[int, array[int]] = {graph: recording.tokens(graph) for graph in chosen}
+        self.complete = len(self.tokens) == len(self.variants)
+
+    def _choose(self, budget: int) -> list[int]:
+        programs: dict[int, list[Variant]] = {}
+        for variant in self.variants:
+            programs.setdefault(variant.program, []).append(variant)
+        first: dict[int, None] = {}
+        for group in sorted(programs.values(), key=lambda each: -sum(v.steps for v in each))[:100]:
+            for end in (group[0], min(group, key=_nodes), max(group, key=_nodes)):
+                first.setdefault(end.graph)
+        chosen = dict.fromkeys(first)
+        budget -= sum(_nodes(self.by_graph[graph]) for graph in first)
+        for variant in sorted(self.variants, key=lambda each: -each.steps):
+            if variant.graph in first:
+                continue
+            budget -= _nodes(variant)
+            if budget < 0:
+                break
+            chosen.setdefault(variant.graph)
+        return list(chosen)
+
+    def items(self, graph: int) -> Iterator[tuple[int, Row]]:
+        """The rows of a graph, in order, with their numbers."""
+        rows = self.rows
+        for token in self.tokens[graph]:
+            yield token, rows[token]
+
+    @cached_property
+    def loops(self) -> tuple[LoopTrips, ...]:
+        """Every loop that ran, in the order of the source."""
+        trips: dict[tuple[str, int, str], list[int | None]] = {}
+        kinds: dict[tuple[str, int, str], str] = {}
+        around: set[tuple[str, int, str]] = set()
+        for graph in self.tokens:
+            for key, kind, count, open_at_end in self._trips(graph):
+                trips.setdefault(key, []).append(count)
+                kinds[key] = kind
+                if open_at_end and not self._ends_the_run(graph):
+                    around.add(key)
+        found = []
+        for key in sorted(trips):
+            known = [count for count in trips[key] if count is not None]
+            whole = known and key not in around and len(known) == len(trips[key])
+            span = (min(known), max(known)) if whole else None
+            found.append(LoopTrips(*key, kinds[key], span, key in around))
+        return tuple(found)
+
+    def _ends_the_run(self, graph: int) -> bool:
+        variant = self.by_graph[graph]
+        return variant.steps <= 1 and variant.first_step == self.last_step
+
+    def graph_trips(self, graph: int) -> dict[tuple[str, int, str], list[int | None]]:
+        """The trip counts of every loop in one graph, by (file, line, header)."""
+        found: dict[tuple[str, int, str], list[int | None]] = {}
+        for key, _, count, _ in self._trips(graph):
+            found.setdefault(key, []).append(count)
+        return found
+
+    def _trips(self, graph: int) -> Iterator[tuple[tuple[str, int, str], str, int | None, bool]]:
+        """(file, line and header; kind; trips; still open at the end) of every run of a loop in a graph."""
+        builder = RegionBuilder(self.sites)
+        loops: dict[int, tuple[tuple[str, int, str], str]] = {}
+        known = 0
+        for token in self.tokens[graph]:
+            if token not in self._moves:
+                self._moves[token] = _move(self.rows[token])
+            row, number = self._moves[token]
+            if row is None:
+                if number is None:
+                    continue
+                builder.at(number)
+            elif isinstance(row, EnterRow):
+                builder.enter(row)
+            else:
+                builder.leave(row.levels)
+                continue
+            if builder.count > known:
+                for region in builder.since(known):
+                    if region.kind == "loop" and number is not None:
+                        site = self.sites[number]
+                        loops[region.id] = ((site.file, region.line, region.label), _kind(site, region.line))
+                known = builder.count
+        still_open = builder.open_loops()
+        regions = builder.finish()
+        for number, (key, kind) in loops.items():
+            yield key, kind, regions[number].trips, number in still_open
+
+    def site(self, number: int | None) -> Site | None:
+        """The place in the source, or None."""
+        return None if number is None else self.sites[number]
+
+
+def _move(row: Row) -> tuple[EnterRow | ReturnRow | None, int | None]:
+    """What a row means to the loops: a function that begins or ends, or the site where something happens."""
+    if isinstance(row, ReturnRow):
+        return row, None
+    if isinstance(row, EnterRow):
+        return row, row.site
+    return None, row.site if isinstance(row, _PLACED) else None
+
+
+def _nodes(variant: Variant) -> int:
+    return variant.nodes + variant.decisions
+
+
+def _kind(site: Site, line: int) -> str:
+    matching: list[Loop] = [loop for loop in site.loops if loop.line == line]
+    return matching[0].kind if matching else "for"

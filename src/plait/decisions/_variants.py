@@ -1,0 +1,228 @@
+"""The variants of a run by program: what sizes and trip counts they had, and where two of them first part."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from plait.decisions._survey import Survey
+from plait.graph._model import Site
+from plait.graph._notation import op_name, span, tensor
+from plait.graph._rows import BackwardRow, EnterRow, EventRow, InputRow, ModeRow, OpRow, ReadRow, Row
+from plait.recording import Variant
+
+SHOWN = 8  # variants of a program that are listed and compared one by one
+
+
+@dataclass(frozen=True, slots=True)
+class Parting:
+    """The first point at which a variant differs from the most frequent one of its program.
+
+    `kind` is `decision` (a value that was read fell differently), `loop` (one went on, the other ended), `op`
+    (another operation ran), `size` (the same operations on other sizes) or `end` (one ends there). `here` and
+    `there` say what this variant and the other one did.
+    """
+
+    kind: str
+    site: Site | None
+    here: str
+    there: str
+
+
+@dataclass(frozen=True, slots=True)
+class VariantRow:
+    """A variant with the sizes of its data, the trips of its loops, and where it parts from the first of them."""
+
+    variant: Variant
+    sizes: str
+    trips: str
+    parting: Parting | None
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """Variants that are one program: the same code, loops folded, sizes and arms aside.
+
+    `rows` are the most frequent of them; `read` says how many of the `graphs` were looked at for sizes and trips.
+    """
+
+    number: int
+    kind: str
+    steps: int
+    graphs: int
+    read: int
+    first_step: int
+    operations: tuple[int, int]
+    decisions: tuple[int, int]
+    saved_bytes: tuple[int, int]
+    sizes: str
+    rows: tuple[VariantRow, ...]
+
+
+def read_programs(survey: Survey, shown: int = SHOWN) -> tuple[Program, ...]:
+    """The programs of a run, in the order of their first step."""
+    groups: dict[int, list[Variant]] = {}
+    for variant in survey.variants:
+        if variant.steps:
+            groups.setdefault(variant.program, []).append(variant)
+    kinds = dict(survey.recording._all("SELECT graph, MIN(kind) FROM step WHERE graph IS NOT NULL GROUP BY graph"))
+    keys: dict[int, object] = {}
+    programs = []
+    for number in sorted(groups):
+        group = groups[number]
+        read = [variant for variant in group if variant.graph in survey.tokens]
+        listed = read[:shown]
+        rows = []
+        for variant in listed:
+            parting = None
+            if variant is not listed[0]:
+                parting = _parting(survey, keys, variant.graph, listed[0].graph)
+            rows.append(VariantRow(variant, _sizes(survey, [variant]), _trips(survey, variant.graph), parting))
+        programs.append(
+            Program(
+                number, kinds.get(group[0].graph, "rest"), sum(v.steps for v in group), len(group), len(read),
+                min(v.first_step for v in group), _range([v.operations for v in group]),
+                _range([v.decisions for v in group]), _range([v.saved_bytes for v in group]),
+                _sizes(survey, read), tuple(rows),
+            )
+        )  # fmt: skip
+    return tuple(programs)
+
+
+def _range(numbers: Sequence[int]) -> tuple[int, int]:
+    return min(numbers), max(numbers)
+
+
+def _sizes(survey: Survey, variants: Sequence[Variant], most: int = 3) -> str:
+    """The data that came in: `windows f32[8..32, 10..40, 1..4]`, laid over one another for several variants."""
+    seen: dict[tuple[str, str, int], list[tuple[int, ...]]] = {}
+    for variant in variants:
+        for _, row in survey.items(variant.graph):
+            if isinstance(row, InputRow) and row.what == "data":
+                kind = survey.types[row.type]
+                seen.setdefault((row.name or "", kind.dtype, len(kind.shape)), []).append(tuple(kind.shape))
+    parts = []
+    for (name, dtype, _), shapes in seen.items():
+        spans = [span(min(extents), max(extents)) for extents in zip(*shapes)]
+        parts.append(f"{name} {dtype}[{', '.join(spans)}]".strip())
+    if len(parts) > most:
+        parts = [*parts[:most], f"and {len(parts) - most} more"]
+    return ", ".join(parts)
+
+
+def _trips(survey: Survey, graph: int, most: int = 3) -> str:
+    around = {(loop.file, loop.line, loop.header) for loop in survey.loops if loop.around}
+    parts = []
+    for key, counts in survey.graph_trips(graph).items():
+        known = [count for count in counts if count is not None]
+        if known and key not in around:
+            parts.append(f"x {span(min(known), max(known))}")
+    if len(parts) > most:
+        parts = [*parts[:most], "..."]
+    return ", ".join(parts)
+
+
+def _key(row: Row) -> object:
+    """What of a row is structure: two graphs part where this differs. None: nothing."""
+    match row:
+        case OpRow():
+            return ("op", row.op, row.site)
+        case ReadRow():
+            return ("read", row.how, row.site, row.outcome)
+        case EnterRow():
+            return ("enter", row.function, row.site)
+        case ModeRow():
+            return ("mode", row.mode, row.enabled, row.site)
+        case BackwardRow():
+            return ("backward", row.how, row.site)
+        case EventRow():
+            return ("event", row.what, row.site)
+        case _:
+            return None  # inputs, aliases and returns follow from the rest
+
+
+def _structure(survey: Survey, keys: dict[int, object], graph: int) -> list[int]:
+    """The row numbers that are structure."""
+    found = []
+    for token in survey.tokens[graph]:
+        if token not in keys:
+            keys[token] = _key(survey.rows[token])
+        if keys[token] is not None:
+            found.append(token)
+    return found
+
+
+def _parting(survey: Survey, keys: dict[int, object], graph: int, other: int) -> Parting | None:
+    here, there = _structure(survey, keys, graph), _structure(survey, keys, other)
+    for place, (mine, theirs) in enumerate(zip(here, there)):
+        if mine != theirs and keys[mine] != keys[theirs]:
+            before = here[place - 1] if place else None
+            return _describe(survey, before, survey.rows[mine], survey.rows[theirs])
+    if len(here) != len(there):
+        place = min(len(here), len(there))
+        longer = survey.rows[(here if len(here) > place else there)[place]]
+        text = (_did(survey, longer), "ends")
+        mine_text, theirs_text = text if len(here) > place else text[::-1]
+        return Parting("end", survey.site(getattr(longer, "site", None)), mine_text, theirs_text)
+    return _size_parting(survey, graph, other)
+
+
+def _describe(survey: Survey, before: int | None, mine: Row, theirs: Row) -> Parting:
+    if isinstance(mine, ReadRow) and isinstance(theirs, ReadRow) and mine.site == theirs.site:
+        return Parting("decision", survey.site(mine.site), str(mine.outcome), str(theirs.outcome))
+    my_site = survey.site(getattr(mine, "site", None))
+    their_site = survey.site(getattr(theirs, "site", None))
+    last = None if before is None else survey.rows[before]
+    if isinstance(last, ReadRow) and last.outcome is None:
+        site = survey.site(last.site)
+        if site is not None and site.test is not None:
+            return Parting("decision", site, _did(survey, mine), _did(survey, theirs))
+    # `while` and `for` have no row of their own: a loop that one has left shows in what comes next.
+    last_site = survey.site(getattr(last, "site", None))
+    if last_site is not None and last_site.loops:
+        loop = last_site.loops[-1]
+        mine_in = my_site is not None and loop in my_site.loops
+        theirs_in = their_site is not None and loop in their_site.loops
+        if mine_in != theirs_in:
+            site = replace(last_site, line=loop.line, expression=loop.header)
+            return Parting("loop", site, *(("goes on", "it ends") if mine_in else ("ends", "it goes on")))
+    return Parting("op", my_site, _did(survey, mine), _did(survey, theirs))
+
+
+def _did(survey: Survey, row: Row) -> str:
+    site = survey.site(getattr(row, "site", None))
+    at = f" in line {site.line}" if site is not None else ""
+    match row:
+        case OpRow():
+            return op_name(row.op) + at
+        case ReadRow():
+            return f"{row.how} of a value{at}"
+        case EnterRow():
+            return f"calls {row.function}{at}"
+        case BackwardRow():
+            return f"{row.how}{at}"
+        case ModeRow():
+            return f"{row.mode} {'on' if row.enabled else 'off'}{at}"
+        case EventRow():
+            return row.what + at
+        case _:
+            return "goes on"
+
+
+def _size_parting(survey: Survey, graph: int, other: int) -> Parting | None:
+    """The first value whose type differs, when the same operations ran."""
+    mine = [row for _, row in survey.items(graph) if isinstance(row, (OpRow, InputRow))]
+    theirs = [row for _, row in survey.items(other) if isinstance(row, (OpRow, InputRow))]
+    for row, old in zip(mine, theirs):
+        made = (row.type,) if isinstance(row, InputRow) else tuple(output.type for output in row.outputs)
+        was = (old.type,) if isinstance(old, InputRow) else tuple(output.type for output in old.outputs)
+        for here, there in zip(made, was):
+            if here != there:
+                new, before = survey.types[here], survey.types[there]
+                return Parting(
+                    "size",
+                    survey.site(row.site),
+                    tensor(new.dtype, new.shape),
+                    tensor(before.dtype, before.shape),
+                )
+    return None

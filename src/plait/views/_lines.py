@@ -1,0 +1,210 @@
+"""What is known of each line of the program: counts, times, saved bytes and remarks. The source view prints it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+from plait.decisions import LoopTrips, Place, Survey
+from plait.graph._marks import Mark
+from plait.graph._model import Graph, Site, Value
+from plait.graph._notation import number, op_name, plural, shorten, span, times
+from plait.recording import OpTotal, OtherTotal, op_totals, other_totals, read_totals
+
+_LARGEST = 200_000  # nodes of a graph that is still built to count what it keeps for backward
+
+
+@dataclass(slots=True)
+class Line:
+    """One line: `runs` is how often it ran operations, `ops` how many operations that were."""
+
+    runs: int = 0
+    ops: int = 0
+    ns: int = 0
+    saved: int = 0
+    marks: list[Mark] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class Lines:
+    """The lines of every file, by number. `saved_step` is the step whose saved bytes are shown."""
+
+    by_file: dict[str, dict[int, Line]]
+    ns: int
+    saved_step: int | None
+
+
+def lines_of(survey: Survey, places: Sequence[Place]) -> Lines:
+    """Everything that the annotated source shows."""
+    files: dict[str, dict[int, Line]] = {}
+
+    def at(site: Site) -> Line:
+        return files.setdefault(site.file, {}).setdefault(site.line, Line())
+
+    totals = op_totals(survey.recording)
+    for site, (runs, ops, ns) in _per_site(survey, totals).items():
+        line = at(site)
+        line.runs, line.ops, line.ns = max(line.runs, runs), line.ops + ops, line.ns + ns
+    for read in read_totals(survey.recording):
+        place = survey.site(read.site)
+        if place is not None:
+            at(place).runs = max(at(place).runs, read.count)
+    saved_step = _add_saved(survey, at)
+    lines = Lines(files, sum(total.ns for total in totals), saved_step)
+    marks = [
+        *_decision_marks(places), *_loop_marks(survey.loops, survey), *_cut_marks(survey, totals),
+        *_other_marks(survey, other_totals(survey.recording)),
+    ]  # fmt: skip
+    for mark in marks:
+        files.setdefault(mark.file, {}).setdefault(mark.line, Line()).marks.append(mark)
+    for by_line in files.values():
+        for line in by_line.values():
+            line.marks.sort(key=lambda mark: mark.weight)
+    return lines
+
+
+def _per_site(survey: Survey, totals: Iterable[OpTotal]) -> dict[Site, tuple[int, int, int]]:
+    found: dict[Site, tuple[int, int, int]] = {}
+    for total in totals:
+        site = survey.site(total.site)
+        if site is None:
+            continue
+        runs, ops, ns = found.get(site, (0, 0, 0))
+        # An expression runs its outermost operation once a time; operations inside it may repeat.
+        found[site] = (max(runs, total.count), ops + total.count, ns + total.ns)
+    return found
+
+
+def _add_saved(survey: Survey, at: object) -> int | None:
+    heaviest = max(survey.variants, key=lambda each: each.saved_bytes or 0, default=None)
+    if heaviest is None or not heaviest.saved_bytes or heaviest.nodes > _LARGEST:
+        return None
+    graph = survey.recording.graph_number(heaviest.graph)
+    for node, nbytes in saved_by_node(graph).items():
+        site = graph.site_of(graph.nodes[node])
+        if site is not None:
+            at(site).saved += nbytes  # type: ignore[operator]
+    return heaviest.first_step
+
+
+def saved_by_node(graph: Graph) -> dict[int, int]:
+    """Bytes that each node keeps for backward beyond inputs and parameters, every storage once, at its first user."""
+    found: dict[int, int] = {}
+    seen: set[int] = set()
+    for node in graph.nodes:
+        for item in node.saved:
+            if item.value is not None:
+                root = storage_of(graph, graph.values[item.value])
+                if root.id in seen or graph.nodes[root.node].kind == "input":
+                    continue
+                seen.add(root.id)
+            found[node.id] = found.get(node.id, 0) + item.nbytes
+    return found
+
+
+def storage_of(graph: Graph, value: Value) -> Value:
+    """The first value in the storage that this one lies in."""
+    while True:
+        older = value.base if value.base is not None else value.previous
+        if older is None:
+            return value
+        value = graph.values[older]
+
+
+# -- remarks ----------------------------------------------------------------------------------------------------
+
+
+def _decision_marks(places: Iterable[Place]) -> Iterable[Mark]:
+    read: dict[tuple[str, int], list[Place]] = {}
+    for place in places:
+        if place.site is not None and place.decides:
+            yield Mark("decision", describe(place), place.site.file, place.site.line, 20)
+        elif place.site is not None:
+            read.setdefault((place.site.file, place.site.line), []).append(place)
+    for (file, line), group in read.items():
+        text = describe(group[0])
+        if len(group) > 1:
+            hows = dict.fromkeys(f"{place.how}()" for place in group)
+            text = f"{times(sum(place.count for place in group))} {' and '.join(hows)} at {len(group)} places"
+        yield Mark("read", text, file, line, 30)
+
+
+def describe(place: Place) -> str:
+    """One line about a place: `31x True, 19x False; closest 0.0021 (step 7)`."""
+    parts = []
+    if place.arms:
+        parts.append(", ".join(f"{times(arm.count)} {arm.outcome}" for arm in place.arms))
+    elif place.decides:
+        parts.append(f"{times(place.count)} {place.how}")
+    if not place.decides:
+        parts.append(f"{times(place.count)} {place.how}()" if place.how != "bool" else f"{times(place.count)} bool")
+    if place.numbers is not None and place.numbers.count:
+        low, high = place.numbers.low, place.numbers.high
+        spread = number(low) if low == high else f"{number(low)} to {number(high)}"
+        parts.append(f"{'value' if low == high else 'values'} {spread}")
+    if place.closest is not None and place.decides:
+        parts.append(f"closest {number(place.closest)} (step {place.closest_step})")
+    return "; ".join(parts)
+
+
+def _loop_marks(loops: Iterable[LoopTrips], survey: Survey) -> Iterable[Mark]:
+    for loop in loops:
+        if loop.around:
+            text = "around the steps"
+        elif loop.trips is None:
+            text = "rounds unknown"
+        else:
+            text = f"x {span(*loop.trips)}"
+        yield Mark("loop", text, loop.file, loop.line, 10)
+
+
+_CUTS = {
+    "detach": "detach", "data": ".data", "no_grad": "no_grad", "item": "item", "numpy": "numpy",
+}  # fmt: skip
+
+
+def _cut_marks(survey: Survey, totals: Iterable[OpTotal]) -> Iterable[Mark]:
+    counts: dict[tuple[str, int, str], int] = {}
+    for total in totals:
+        site = survey.site(total.site)
+        if total.cut is None or site is None:
+            continue
+        name = _CUTS.get(total.cut, total.cut)
+        text = name if name == op_name(total.op) else f"{op_name(total.op)}: {name}"
+        key = (site.file, site.line, text)
+        counts[key] = counts.get(key, 0) + total.count
+    for (file, line, text), count in counts.items():
+        yield Mark("cut", f"{times(count)} {text}", file, line, 40)
+
+
+def _other_marks(survey: Survey, totals: Iterable[OtherTotal]) -> Iterable[Mark]:
+    for total in totals:
+        site = survey.site(total.site)
+        if site is None:
+            continue
+        if total.kind == "backward":
+            keeps = ", keeps the graph" if total.detail == "on" else ""
+            yield Mark("backward", f"{plural(total.count, 'backward pass', 'backward passes')}{keeps}",
+                       site.file, site.line, 50)  # fmt: skip
+        elif total.kind == "mode" and total.detail == "off":
+            yield Mark("cut", f"{times(total.count)} {total.what}", site.file, site.line, 40)
+
+
+def short_files(files: Iterable[str]) -> dict[str, str]:
+    """For every file the shortest path that still tells it apart: relative to the folder that holds all of them.
+
+    >>> short_files(["/a/b/train.py", "/a/b/models/rnn.py"])
+    {'/a/b/train.py': 'train.py', '/a/b/models/rnn.py': 'models/rnn.py'}
+    """
+    files = list(files)
+    real = sorted(file for file in files if os.path.isabs(file))
+    if not real:
+        return {file: file for file in files}
+    root = os.path.commonpath([os.path.dirname(file) for file in real])
+    return {file: os.path.relpath(file, root) if file in real else file for file in files}
+
+
+def where(site: Site, names: dict[str, str]) -> str:
+    """`rnn.py:14`."""
+    return shorten(f"{names.get(site.file, os.path.basename(site.file))}:{site.line}", 40)

@@ -1,0 +1,180 @@
+"""The summary, the variants table and the decisions table as text."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from plait.decisions import Parting, Place, Program, Survey
+from plait.graph._marks import MarkKind
+from plait.graph._notation import duration, number, plural, shorten, size, span, times
+from plait.recording import losses, op_totals, step_totals
+from plait.views._lines import describe, short_files, where
+from plait.views._theme import SIGNS, WIDTH, Paint
+
+_KINDS = {"train": "training step", "forward": "forward step", "rest": "other step"}
+
+
+def summary(survey: Survey, places: Sequence[Place], paint: Paint) -> str:
+    """What ran, its steps, its graphs, its decisions and its time: a line each, then the notes."""
+    recording = survey.recording
+    rows = [
+        ("program", _program(recording.meta)),
+        ("steps", _steps(survey)),
+        ("graphs", _graphs(survey)),
+        ("decisions", _decisions(places)),
+        ("time", _time(survey)),
+    ]
+    lines = [f"{paint('dim', f'{name:<10}')}{text}" for name, text in rows]
+    lines += [f"{paint('finding', '!')} {text}" for _, text in recording.notes]
+    return "\n".join(lines)
+
+
+def _program(meta: dict[str, str]) -> str:
+    text = " ".join(filter(None, (meta.get("program"), meta.get("arguments")))) or "(not named)"
+    status = meta.get("status")
+    ended = f", ended with status {status}" if status not in (None, "", "0", "done") else ""
+    versions = [f"{name} {meta[name]}" for name in ("python", "torch") if meta.get(name)]
+    return shorten(text, 60) + ended + (f"   ({', '.join(versions)})" if versions else "")
+
+
+def _steps(survey: Survey) -> str:
+    totals = step_totals(survey.recording)
+    if not totals:
+        return "none"
+    parts = [plural(total.count, _KINDS.get(total.kind, total.kind)) for total in totals]
+    text = ", ".join(parts)
+    main = next((total for total in totals if total.kind != "rest"), totals[0])
+    if main.count > 1:
+        text += f"; {duration(main.ns / main.count)} each"
+    if (ends := losses(survey.recording)) is not None:
+        text += f"; loss {number(ends[0])}" + (f" to {number(ends[1])}" if main.count > 1 else "")
+    return text
+
+
+def _graphs(survey: Survey) -> str:
+    built = [each for each in survey.variants if each.steps]
+    if not built:
+        return "none"
+    programs = len({each.program for each in built})
+    largest = max(each.operations for each in built)
+    smallest = min(each.operations for each in built)
+    text = f"{len(built):,} distinct, {plural(programs, 'program')}; {span(smallest, largest)} ops"
+    kept = max(each.saved_bytes or 0 for each in built)
+    return text + (f"; up to {size(kept)} kept for backward" if kept else "")
+
+
+def _decisions(places: Sequence[Place]) -> str:
+    deciding = [place for place in places if place.decides]
+    reading = [place for place in places if not place.decides]
+    parts = []
+    if deciding:
+        count = sum(place.count for place in deciding)
+        both = sum(len(place.arms) > 1 for place in deciding)
+        fell = "always fell the same way" if not both else f"{both:,} went both ways"
+        parts.append(f"{count:,} at {plural(len(deciding), 'place')}, {fell}")
+    if reading:
+        parts.append(f"{plural(sum(place.count for place in reading), 'value')} only read, nothing decided")
+    return "; ".join(parts) or "none: the graph never depended on the value of a tensor"
+
+
+def _time(survey: Survey) -> str:
+    meta = survey.recording.meta
+    totals = op_totals(survey.recording)
+    count, spent = sum(total.count for total in totals), sum(total.ns for total in totals)
+    parts = []
+    if meta.get("seconds"):
+        parts.append(f"{duration(float(meta['seconds']) * 1e9)} in all")
+    if count:
+        parts.append(f"{duration(spent)} in {plural(count, 'operation')}")
+    if meta.get("overhead_seconds"):
+        parts.append(f"{duration(float(meta['overhead_seconds']) * 1e9)} for recording")
+    return ", ".join(parts) or "not measured"
+
+
+# -- tables -----------------------------------------------------------------------------------------------------
+
+
+def variants_view(programs: Sequence[Program], survey: Survey, paint: Paint, width: int = WIDTH) -> str:
+    """Programs, each with its most frequent graphs and where they part."""
+    if not programs:
+        return "No graph was kept."
+    names = short_files(site.file for site in survey.sites.values())
+    blocks: list[str] = []
+    for each in programs[:12]:
+        lines = list(_program_block(each, names, paint, width))
+        if blocks and len(lines) == 1 and blocks[-1].count("\n") == 0:
+            blocks[-1] += "\n" + lines[0]
+        else:
+            blocks.append("\n".join(lines))
+    if len(programs) > 12:
+        blocks.append(paint("dim", f"and {plural(len(programs) - 12, 'program')} more"))
+    if any(program.read < program.graphs for program in programs):
+        blocks.append(
+            paint(
+                "dim",
+                "Sizes and rounds are read from the most frequent, the smallest and the largest graphs.",
+            )
+        )
+    return "\n\n".join(blocks)
+
+
+def _program_block(program: Program, names: dict[str, str], paint: Paint, width: int) -> Iterable[str]:
+    head = f"program {program.number}"
+    kind = _KINDS.get(program.kind, program.kind)
+    facts = f"{plural(program.steps, kind)}, {plural(program.graphs, 'graph')}, {span(*program.operations)} ops"
+    if program.sizes:
+        facts += f"; {program.sizes}"
+    yield f"{paint('bold', head)}   {shorten(facts, width - len(head) - 3)}"
+    if program.graphs == 1 and not program.rows[0].trips:
+        return
+    rows = program.rows
+    sizes = max((len(row.sizes) for row in rows), default=0)
+    sizes = min(max(sizes, 5 if sizes else 0), 34)
+    trips = min(max((len(row.trips) for row in rows), default=0), 16)
+    trips = max(trips, 6 if trips else 0)
+    columns = [f"{'graph':>7}", f"{'steps':>6}", f"{'first':>6}", f"{'ops':>5}"]
+    head = " ".join(columns) + (f"  {'sizes':<{sizes}}" if sizes else "") + (f"  {'rounds':<{trips}}" if trips else "")
+    yield paint("dim", (head + ("  parts from the first at" if len(rows) > 1 else "")).rstrip())
+    for row in rows:
+        variant = row.variant
+        text = f"{variant.graph:>7} {variant.steps:>6} {variant.first_step:>6} {variant.operations:>5}"
+        text += f"  {shorten(row.sizes, sizes):<{sizes}}" if sizes else ""
+        text += f"  {shorten(row.trips, trips):<{trips}}" if trips else ""
+        if row.parting is not None:
+            text += "  " + shorten(_parting(row.parting, names), max(width - len(text) - 2, 20))
+        yield text.rstrip()
+    if program.graphs > len(rows):
+        yield paint("dim", f"{'':>7} and {plural(program.graphs - len(rows), 'graph')} more")
+
+
+def _parting(parting: Parting, names: dict[str, str]) -> str:
+    at = f"{where(parting.site, names)} " if parting.site is not None else ""
+    if parting.kind in ("decision", "loop"):
+        asked = parting.site.expression if parting.site is not None else "a decision"
+        return f"{at}{shorten(asked, 24)}: {parting.here}, there {parting.there}"
+    return f"{at}{parting.here}, there {parting.there}"
+
+
+def decisions_view(places: Sequence[Place], survey: Survey, paint: Paint, width: int = WIDTH) -> str:
+    """One line a place: where, what was asked, how it fell; below it which line each outcome led to."""
+    if not places:
+        return "No tensor was asked for its value."
+    names = short_files(site.file for site in survey.sites.values())
+    at = [where(place.site, names) if place.site is not None else "(unknown line)" for place in places]
+    first = min(max(map(len, at)), 30)
+    second = min(max(len(place.predicate) for place in places), 36)
+    lines = []
+    for name, place in zip(at, places):
+        kind: MarkKind = "decision" if place.decides else "read"
+        rest = width - first - second - 6
+        lines.append(
+            f"{paint(kind, SIGNS[kind])} {shorten(name, first):<{first}}  {shorten(place.predicate, second):<{second}}"
+            f"  {shorten(describe(place), max(rest, 24))}".rstrip()
+        )
+        for arm in place.arms:
+            if arm.line is not None and len(place.arms) > 0:
+                text = f"{arm.outcome!s:<5} {times(arm.count):>8}  line {arm.line}: {arm.text}"
+                lines.append(paint("dim", " " * (first + 4) + shorten(text, width - first - 4)))
+    if any(place.sampled for place in places):
+        lines.append(paint("dim", "Values and closest distances come from a part of the steps; counts are exact."))
+    return "\n".join(lines)

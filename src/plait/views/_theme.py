@@ -1,0 +1,65 @@
+"""Colours of the terminal; every colour also has a letter or a shape, so nothing is lost without it."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from typing import TextIO
+
+from plait.graph._marks import MarkKind
+
+WIDTH = 100
+
+# One sign a kind of remark, in the order of the legend.
+SIGNS: dict[MarkKind, str] = {
+    "decision": "?", "read": "·", "loop": "↻", "cut": "/", "write": "!", "backward": "←", "finding": "!",
+}  # fmt: skip
+NAMES: dict[MarkKind, str] = {
+    "decision": "decision", "read": "value read, nothing decided", "loop": "loop, with its rounds",
+    "cut": "gradient path cut", "write": "written in place", "backward": "backward pass", "finding": "finding",
+}  # fmt: skip
+
+_CODES = {
+    "dim": "2", "bold": "1", "decision": "33", "read": "36", "loop": "34", "cut": "31", "write": "35",
+    "backward": "32", "finding": "31", "heat": "1",
+}  # fmt: skip
+
+
+class Paint:
+    """Wraps text in colours, or does not.
+
+    >>> Paint(False)("dim", "...")
+    '...'
+    """
+
+    def __init__(self, on: bool) -> None:
+        self.on = on
+
+    def __call__(self, style: str, text: str) -> str:
+        return f"\x1b[{_CODES[style]}m{text}\x1b[0m" if self.on and text.strip() else text
+
+
+def colours(stream: TextIO) -> bool:
+    """Whether this stream is a terminal that wants colours (NO_COLOR is respected)."""
+    return not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb" and stream.isatty()
+
+
+_ASCII = str.maketrans({"├": "|", "└": "`", "│": "|", "─": "-", "↻": "@", "←": "<", "·": "."})
+
+
+def fit(text: str, encoding: str | None) -> str:
+    """The text in signs that this encoding can write.
+
+    >>> fit("├─ ↻ for x in xs", "ascii")
+    '|- @ for x in xs'
+    """
+    try:
+        text.encode(encoding or "utf-8")
+    except (UnicodeEncodeError, LookupError):
+        return text.translate(_ASCII)
+    return text
+
+
+def width(stream: TextIO) -> int:
+    """Columns to write: those of the terminal, at most WIDTH and at least 60."""
+    return max(60, min(WIDTH, shutil.get_terminal_size((WIDTH, 24)).columns)) if stream.isatty() else WIDTH

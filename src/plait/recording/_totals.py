@@ -85,9 +85,7 @@ def read_rows(recording: Recording) -> set[int]:
     return {number for (number,) in recording._all("SELECT id FROM row WHERE kind = 'read'")}
 
 
-def step_reads(
-    recording: Recording, graphs: Collection[int], every: int = 1
-) -> Iterator[tuple[int, int, list[Any]]]:
+def step_reads(recording: Recording, graphs: Collection[int], every: int = 1) -> Iterator[tuple[int, int, list[Any]]]:
     """(step, graph, reads as lists in the order of `Read`) of the steps that built one of `graphs`; only each `every`-th of them."""
     wanted = set(graphs)
     last = -1
@@ -118,7 +116,6 @@ def _text(item: object) -> str:
     return "" if item is None else str(item)
 
 
-
 class StepTotal(NamedTuple):
     """The steps of one kind: how many, their wall time and the part of it inside operations, in nanoseconds."""
 
@@ -144,9 +141,7 @@ def step_totals(recording: Recording) -> list[StepTotal]:
 def losses(recording: Recording) -> tuple[float, float] | None:
     """The first and the last loss of the run."""
     ends = [
-        recording._all(
-            f"SELECT loss FROM step WHERE loss IS NOT NULL ORDER BY id {direction} LIMIT 1"
-        )
+        recording._all(f"SELECT loss FROM step WHERE loss IS NOT NULL ORDER BY id {direction} LIMIT 1")
         for direction in ("ASC", "DESC")
     ]
     return (ends[0][0][0], ends[1][0][0]) if ends[0] else None

@@ -64,7 +64,8 @@ class BackwardWatch:
             how = "grad" if func is torch.autograd.grad else "backward"
             references = tuple(tape.reference(root) for root in roots)
             wanted = tuple(tape.reference(each) for each in inputs)
-            tape.append(BackwardRow(how, site, references, wanted, retain, create))
+            adds = tape.leaves.backward_begins() if how == "backward" else False
+            tape.append(BackwardRow(how, site, references, wanted, retain, create, adds))
             self._note_loss(roots, measure)
             if measure or (tape.sampling and tape.samples):
                 watched = list(self._watch(roots, measure))
@@ -80,6 +81,8 @@ class BackwardWatch:
             tape.circumstances &= ~2
             for handle in watched:
                 handle.remove()
+            if func is not torch.autograd.grad:
+                tape.leaves.backward_ends()
             self.count += 1
             self.ever = True
             self.on_done(site)

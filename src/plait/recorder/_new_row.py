@@ -102,6 +102,9 @@ def after_special_row(
                 key = storage_key(written)
                 if key is not None:
                     tape.writers[key] = here
+                    leaf = tape.leaves.storages.get(key)
+                    if leaf is not None and not tape.backward_depth:
+                        tape.leaf_written(leaf(), row.site)
         for output, port in zip(outputs, known[4]):
             version = None if output.is_inference() else output._version
             tape.ids[id(output)] = (ref(output), here, port, version)

@@ -11,16 +11,18 @@ import functools
 import sys
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import nn
 from torch.overrides import TorchFunctionMode
 
-from plait._torch import pop_mode, push_mode, put_back, sequence_number, take_out
+from plait._torch import pop_mode, push_mode, put_back, sequence_number, take_out, transforms_active
 from plait.graph._rows import EventRow
-from plait.recorder._new_row import flat, new_row, reference_from, tensors_in
+from plait.recorder._events import function_applied
+from plait.recorder._events import install as install_events
+from plait.recorder._new_row import flat, new_row, tensors_in
 from plait.recorder._tape import OpaqueCall
 
 if TYPE_CHECKING:
@@ -44,8 +46,10 @@ class Patches:
         for kind in _with_subclasses(optimizer):
             if getattr(kind.__dict__.get("step"), "hooked", False):
                 self._set(kind, "step", self._optimizer_step(kind.__dict__["step"]))
+        self._set(optimizer, "add_param_group", self._add_group(optimizer.add_param_group))
         self._set(optimizer, "zero_grad", self._zero_grad(optimizer.zero_grad))
         self._set(nn.Module, "zero_grad", self._zero_grad(nn.Module.zero_grad))
+        install_events(self, self._record.tape)
         self._set(threading.Thread, "run", self._thread_run(threading.Thread.run))
         dynamo = sys.modules.get("torch._dynamo.eval_frame")
         if dynamo is not None:
@@ -91,7 +95,7 @@ class Patches:
     def _module_call(self, original: Any) -> Any:
         record, thread_of = self._record, threading.get_ident
         scopes, steps, tape = record.tape.scopes, record.steps_keeper, record.tape
-        stack = scopes.stack
+        stack, modules = scopes.stack, scopes.modules
         frame_of = sys._getframe
         opaque_kinds = _opaque_modules()
 
@@ -104,10 +108,12 @@ class Patches:
             if len(stack) == 1 and not tape.backward_depth:
                 steps.call_begins(tape.site_of(frame_of(1)))
             stack.append(scopes.of(self))
+            modules.append(self)
             try:
                 return original(self, *args, **kwargs)
             finally:
                 stack.pop()
+                modules.pop()
 
         def opaque(module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
             name = "compiled" if type(module).__name__ == "OptimizedModule" else "scripted"
@@ -143,7 +149,12 @@ class Patches:
         def apply(cls: Any, *args: Any, **kwargs: Any) -> Any:
             if not self._here():
                 return original(cls, *args, **kwargs)
-            return self._opaque_call(cls.__name__, functools.partial(original, cls), args, kwargs, sys._getframe(1))
+            tape, frame = self._record.tape, sys._getframe(1)
+            result = self._opaque_call(cls.__name__, functools.partial(original, cls), args, kwargs, frame)
+            if self._here() and not transforms_active():
+                with suppress(Exception):  # looking must never hurt
+                    function_applied(tape, cls, args, kwargs, result, tape.site_of(frame))
+            return result
 
         return apply
 
@@ -191,6 +202,25 @@ class Patches:
         step._plait_record = record  # type: ignore[attr-defined]
         return step
 
+    def _add_group(self, original: Any) -> Any:
+        record = self._record
+
+        @functools.wraps(original)
+        def add(optimizer: Any, group: Any) -> None:
+            if not self._here():
+                return original(optimizer, group)
+            tape = record.tape
+            given = group.get("params") if isinstance(group, dict) else None
+            tensors = [given] if isinstance(given, torch.Tensor) else list(given or ()) if _countable(given) else []
+            copies = [each for each in tensors if isinstance(each, torch.Tensor) and each.grad_fn is not None]
+            if copies:
+                tape.event("optimizer_of_results", tape.site_of(sys._getframe(1)), copies, type(optimizer).__name__)
+            original(optimizer, group)
+            tape.leaves.owned(optimizer, optimizer.param_groups[-1:])
+            return None
+
+        return add
+
     def _closure(self, closure: Any) -> Any:
         """LBFGS and others run the model inside their step: that part is the program's own again."""
         record = self._record
@@ -224,16 +254,11 @@ class Patches:
 
     def _event(self, what: str, optimizer: Any, site: int | None) -> None:
         tape = self._record.tape
-        values = []
-        count = 0
-        for group in optimizer.param_groups:
-            for parameter in group["params"]:
-                count += 1
-                entry = tape.ids.get(id(parameter))
-                if entry is not None and entry[0]() is parameter:
-                    values.append(reference_from(len(tape.tokens), entry))
-        detail = f"{type(optimizer).__name__}, {count} tensor{'' if count == 1 else 's'}"
-        tape.append(EventRow(what, detail, site, tuple(values)))
+        parameters = [each for group in optimizer.param_groups for each in group["params"]]
+        tape.leaves.owned(optimizer, optimizer.param_groups)
+        stale, missing = tape.leaves.updated(parameters)
+        detail = f"{type(optimizer).__name__}, {len(parameters)} tensor{'' if len(parameters) == 1 else 's'}"
+        tape.event(what, site, parameters, detail, stale=stale, missing=missing)
 
     # -- compiled functions, threads ----------------------------------------------------------------------------
 
@@ -284,6 +309,11 @@ class Patches:
                 take_out(witness)
 
         return run
+
+
+def _countable(given: Any) -> bool:
+    """Whether looking at it leaves it as it is (a generator would be used up)."""
+    return isinstance(given, (list, tuple, set, dict))
 
 
 class _Witness(TorchFunctionMode):

@@ -29,6 +29,7 @@ LONGEST_STEP: Final = 2_000_000  # rows; a longer step is cut, so that memory st
 CALLS_TOGETHER: Final = 256  # outermost module calls that wait for a backward pass before they count as steps
 TIMED_GRAPHS: Final = 200  # graphs of which the duration of each operation is kept
 FLUSH_EVERY: Final = 0.5  # seconds
+MOST_BINDINGS: Final = 20_000  # ways in which leaves were the inputs of graphs
 
 
 @dataclass(slots=True)
@@ -53,6 +54,7 @@ class Steps:
         self.optimizers_seen = False
         self.grad_norm: float | None = None
         self._known: dict[bytes, tuple[int, int]] = {}
+        self._bindings: set[tuple[bytes, tuple[int, ...]]] = set()
         self._end: Mark | None = None
         self._calls: list[Mark] = []
         self._call_depth = 0
@@ -120,6 +122,7 @@ class Steps:
         else:
             kind = "train" if self.watch.count else "forward" if self._calls else "rest"
             self._keep(numbers, digest, tape.times, tape.reads, tape.samples, kind, self._start, now, complete)
+            self._bind(digest, tuple(tape.bound))
         self._start = now
         self._end = None
         self._calls.clear()
@@ -183,6 +186,15 @@ class Steps:
             reads if known[0] >= 0 else (),
         )  # fmt: skip
         self.count += 1
+
+    def _bind(self, digest: bytes, leaves: tuple[int, ...]) -> None:
+        """Note which leaves the inputs of the step were that was kept last."""
+        key = digest, leaves
+        if key not in self._bindings and any(leaf >= 0 for leaf in leaves):
+            graph = self._known.get(digest, (-1, 0))[0]
+            if graph >= 0 and len(self._bindings) < MOST_BINDINGS:
+                self._bindings.add(key)
+                self.writer.add("binding", [(graph, self.count - 1, _json(leaves))])
 
     def _new_graph(self, tokens: array[int], times: Sequence[int]) -> NewGraph | None:
         facts = [self.tape.rows[token] for token in tokens]
@@ -307,6 +319,7 @@ class Steps:
         calls = [call.place for call in self._calls]
         weights = [max(1, sum(tape.times[a:b])) for a, b in zip([0, *cuts], [*cuts, len(rows)])]
         start, total = self._start, sum(weights)
+        leaf_at = {(place, 0): leaf for place, leaf in zip(tape.input_places, tape.bound)}
         for index, part in enumerate(parts):
             tokens = array(
                 "I",
@@ -327,6 +340,7 @@ class Steps:
             called = any(low <= place < high for place in calls)
             kind = "train" if trained else "forward" if called else "rest"
             self._keep(tokens, _digest(tokens), times, reads[:mine], samples, kind, start, end, complete or not last)
+            self._bind(_digest(tokens), tuple(leaf_at.get(origin, -1) for origin in part.inputs))
             del reads[:mine]
             start = end
 
@@ -345,6 +359,7 @@ class Steps:
                 (n, tape.rows[n].row.kind, _json(tape.rows[n].row[:-1]), 0, 0) for n in range(rows, len(tape.rows))
             ],
         )  # fmt: skip
+        writer.add("leaf", [tuple(each) for each in tape.leaves.changes()])
         self._written = len(tape.types), len(tape.sites.bodies), len(tape.scopes.bodies), len(tape.rows)
         self._counts_written += [0] * (len(tape.counts) - len(self._counts_written))
         changed = [each for each in tape.counts if each[2] != self._counts_written[each[0]]]

@@ -16,7 +16,7 @@ NOTE [Entries]
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, Final, Literal, NamedTuple
 from weakref import ref
 
@@ -26,6 +26,7 @@ from plait._torch import node_number, sequence_number, storage_key, transforms_a
 from plait.graph._rows import AliasRow, EnterRow, EventRow, InputRow, ModeRow, Reference, ReturnRow, Row, TensorType
 from plait.graph._shape import Place, place_of, program_item, row_digests
 from plait.recorder._functions import plain_name
+from plait.recorder._leaves import Leaves
 from plait.recorder._scopes import Scopes
 from plait.recorder._sites import Activation, Sites
 
@@ -72,8 +73,10 @@ class Tape:
 
     def __init__(self, sites: Sites, values: str) -> None:
         self.sites = sites
-        self.parameters: dict[int, tuple[Any, bool, int, int]] = {}
+        self.parameters: dict[int, tuple[Any, bool, int, int, int]] = {}
         self.scopes = Scopes(on_names=self.parameters.clear)
+        self.leaves = Leaves()
+        self.scopes.on_model = lambda root, outer: self.leaves.model(root, outer, self.scopes.name_of)
         self.values = values
         # The step under way. `tokens`, `numbers` (autograd's counter before the call) and `times` run side by side.
         self.tokens: list[int] = []
@@ -81,6 +84,7 @@ class Tape:
         self.times: list[int] = []
         self.ids: dict[int, Entry] = {}
         self.input_places: list[int] = []
+        self.bound: list[int] = []  # for every input the number of the leaf that it is, or -1
         self.reads: list[tuple[Any, Any, Any]] = []
         self.writers: dict[int, int] = {}
         self.extra_nodes: dict[int, tuple[int, int]] = {}
@@ -250,13 +254,16 @@ class Tape:
         """A tensor that this step did not make: a new input."""
         known = self.parameters.get(id(tensor))
         if known is not None and known[0]() is tensor and known[1] == tensor.requires_grad:
-            number, port = known[2], known[3]
+            number, port, leaf = known[2], known[3], known[4]
         else:
             opaque = self._opaque_output(tensor)
             if opaque is not None:
                 return opaque
-            number, port = self._input(tensor)
+            number, port, leaf = self._input(tensor)
         self.input_places.append(len(self.tokens))
+        self.bound.append(leaf)
+        if leaf >= 0:
+            self.leaves.of_step.append(ref(tensor))
         self.counts[number][2] += 1
         self.tokens.append(number)
         self.numbers.append(sequence_number())
@@ -267,7 +274,7 @@ class Tape:
             self.sample(len(self.tokens) - 1, tensor)
         return made
 
-    def _input(self, tensor: torch.Tensor) -> tuple[int, int]:
+    def _input(self, tensor: torch.Tensor) -> tuple[int, int, int]:
         port = self.port_of(tensor)
         earlier = self.earlier.get(id(tensor))
         site = name = None
@@ -275,9 +282,15 @@ class Tape:
             site, name = earlier[1], earlier[2]
         row = self._input_row(tensor, port, site, name)
         number = self.number_of(row)
+        leaf = -1
+        if tensor.requires_grad and tensor.is_leaf and not transforms_active():
+            leaf = self.leaves.number_of(tensor, row.name, row.site)
+            key = storage_key(tensor)
+            if key is not None:
+                self.leaves.storages[key] = ref(tensor)
         if row.what == "parameter":
-            self.parameters[id(tensor)] = (ref(tensor), tensor.requires_grad, number, port)
-        return number, port
+            self.parameters[id(tensor)] = (ref(tensor), tensor.requires_grad, number, port, leaf)
+        return number, port, leaf
 
     def _input_row(self, tensor: torch.Tensor, port: int, site: int | None, name: str | None) -> InputRow:
         named = self.scopes.name_of(tensor)
@@ -369,6 +382,23 @@ class Tape:
         """Whether autograd has made no node since the step began."""
         return sequence_number() == self.first_number
 
+    def event(
+        self, what: str, site: int | None, about: Iterable[torch.Tensor] = (), detail: str = "", **facts: int | str
+    ) -> None:
+        """Write down something that is no operation; tensors that the step does not know are left out."""
+        values = []
+        for tensor in about:
+            entry = self.ids.get(id(tensor))
+            if entry is not None and entry[0]() is tensor:
+                place = entry[1]
+                values.append((len(self.tokens) - place if place >= 0 else place, entry[2] % PORTS))
+        self.append(EventRow(what, detail, site, tuple(values), tuple(facts.items())))
+
+    def leaf_written(self, leaf: torch.Tensor | None, site: int | None) -> None:
+        """The program wrote to a leaf itself: an update, if the leaf has a gradient."""
+        if leaf is not None and leaf.grad is not None and self.leaves.updated([leaf])[0]:
+            self.event("update", site, (leaf,), stale=1)
+
     def mode_changed(self, enabled: bool, site: int | None) -> None:
         """Gradient recording is not as it was at the last call."""
         inference = torch.is_inference_mode_enabled()
@@ -399,6 +429,8 @@ class Tape:
         self.samples.clear()
         self.opaque.clear()
         self.input_places.clear()
+        self.bound.clear()
+        self.leaves.of_step.clear()
         self.compared = None
         self.first_number = sequence_number()
         # The functions that are under way enter again at the next event, so that every step stands alone.

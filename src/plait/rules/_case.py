@@ -242,6 +242,19 @@ class Case:
         return value
 
     @cached_property
+    def leaf_users(self) -> dict[int, list[int]]:
+        """For the first version of every leaf that asks for gradients the nodes that use any version of it."""
+        found: dict[int, list[int]] = {}
+        for node in self.graph.nodes:
+            for edge in node.inputs:
+                value = self.graph.values[edge.value]
+                if value.leaf and value.requires_grad:
+                    users = found.setdefault(self.first(edge.value), [])
+                    if not users or users[-1] != node.id:
+                        users.append(node.id)
+        return found
+
+    @cached_property
     def reached_nodes(self) -> set[int]:
         """The nodes whose backward nodes some backward pass of the step reaches."""
         found = set()

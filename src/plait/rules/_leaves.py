@@ -53,14 +53,14 @@ def _read(run: Run) -> list[Leaf]:
             if leaf is None:
                 continue
             value = node.outputs[0]
-            for user in case.users[node.id]:
+            for user in case.leaf_users.get(value, ()):
                 each = case.graph.nodes[user]
+                if each.writes:
+                    continue
                 if any(case.graph.values[out].requires_grad for out in each.outputs) and each.grad_mode:
-                    if not each.writes:
-                        leaf.uses.append((case, user))
-                        break
-                elif not each.writes:
-                    leaf.used_without = True
+                    leaf.uses.append((case, user))
+                    break
+                leaf.used_without = True
             if value in case.reached_leaves:
                 leaf.reached.append(case)
     return list(found.values())

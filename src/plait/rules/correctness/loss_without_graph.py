@@ -37,8 +37,8 @@ def check(case: Case) -> Iterator[Finding | None]:
     graph = case.graph
     for each in graph.backwards:
         for root in each.roots:
-            value = graph.values[root]
-            if not (value.leaf and value.requires_grad) or case.failed(each):
+            # A result that needed no gradient when it was made and does now: somebody has made it a leaf.
+            if graph.values[root].requires_grad or case.failed(each) or each.how != "backward":
                 continue
             maker = case.maker(case.first(root))
             cuts = cuts_above(case, maker.id)

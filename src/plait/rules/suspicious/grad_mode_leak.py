@@ -72,7 +72,8 @@ def _paused(case: Case, frame: Region) -> bool:
     site = case.graph._site_by_id.get(frame.site)
     if site is None:
         return False
-    return site.header or site.expression.startswith("next(")
+    text = site.expression
+    return site.header or text.startswith(("next(", "for ")) or " for " in text
 
 
 def _switched_again(case: Case, mode: ModeChange, node: int) -> bool:

@@ -38,18 +38,20 @@ def check(case: Case) -> Iterator[Finding | None]:
         if event.kind != "grad_of_result":
             continue
         for value in event.values:
-            leaf = leaf_of_copy(case, value)
-            if leaf is None or value not in _roots_reach(case, value):
+            where = case.site(event)
+            home, value = _home(case, value)
+            leaf = leaf_of_copy(home, value)
+            if leaf is None or not _reached(home, value):
                 continue
-            maker, born = case.maker(value), case.maker(leaf)
-            made = case.site(born)
-            yield case.finding(
-                f"{name(case.graph, value)} is a copy, made by {says(case.graph, maker)}{at(case.site(maker))}; the"
+            maker, born = home.maker(value), home.maker(leaf)
+            made = home.site(born)
+            yield home.finding(
+                f"{name(home.graph, value)} is a copy, made by {says(home.graph, maker)}{at(home.site(maker))}; the"
                 f" gradient went to the leaf it was made from{at(made)}.",
-                f"`.grad`{at(case.site(event))} is None: only leaves keep their gradient.",
+                f"`.grad`{at(where)} is None: only leaves keep their gradient.",
                 "Make the tensor with its final type and device, and ask for gradients there (or call"
                 " `.detach().requires_grad_()` after the move).",
-                [maker, born], ("copied", case.site(maker)), ("read", case.site(event)), ("made", made),
+                [maker, born], ("copied", home.site(maker)), ("read", where), ("made", made),
             )
 
 
@@ -66,8 +68,18 @@ def leaf_of_copy(case: Case, value: int) -> int | None:
         value = node.inputs[0].value
 
 
-def _roots_reach(case: Case, value: int) -> set[int]:
-    """The values on the way of the backward passes, as a set to look in."""
+def _home(case: Case, value: int) -> tuple[Case, int]:
+    """The graph in which a value was made, where this one only carries it."""
+    maker = case.maker(value)
+    if maker.kind == "input" and maker.site is not None:
+        for other in case.run.cases:
+            for node in other.graph.nodes:
+                if node.kind == "op" and node.site == maker.site and len(node.outputs) == 1:
+                    return other, node.outputs[0]
+    return case, value
+
+
+def _reached(case: Case, value: int) -> bool:
+    """Whether a backward pass went through a value."""
     grad_fn = case.graph.values[value].grad_fn
-    reached = any(grad_fn in case.reach(root).nodes for each in case.graph.backwards for root in each.roots)
-    return {value} if reached else set()
+    return any(grad_fn in case.reach(root).nodes for each in case.graph.backwards for root in each.roots)

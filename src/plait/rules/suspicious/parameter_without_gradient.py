@@ -64,7 +64,7 @@ def check_run(run: Run) -> Iterator[Finding]:
             [place, Where.of("used", used)], steps=case.steps, graph=case.number, nodes=[one.node.id],
             parameters=len(group),
         )  # fmt: skip
-    if unused:
+    if unused and not any(event.kind == "error" for case in run.cases for event in case.graph.events):
         yield from _never_used(run, unused)
 
 

@@ -103,7 +103,7 @@ class BackwardWatch:
 
     def _note_loss(self, roots: Sequence[torch.Tensor], measure: bool) -> None:
         if len(roots) == 1 and roots[0].numel() == 1 and (roots[0].device.type == "cpu" or measure):
-            value = roots[0].detach().item()
+            value = roots[0].item()
             self.loss = float(value) if isinstance(value, (int, float)) else None
 
     def _watch(self, roots: Sequence[torch.Tensor], measure: bool) -> Iterator[Any]:
@@ -185,6 +185,8 @@ def _arguments(
     func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> tuple[list[torch.Tensor], list[torch.Tensor], bool, bool]:
     """(roots, inputs, retain_graph, create_graph) of a call of `backward` or `grad`."""
+    if len(args) == 1 and not kwargs and isinstance(args[0], torch.Tensor):  # loss.backward(), as nearly always
+        return [args[0]], [], False, False
     if func is torch.autograd.grad:
         names = ["outputs", "inputs", "grad_outputs", "retain_graph", "create_graph"]
     else:

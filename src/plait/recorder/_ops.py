@@ -13,7 +13,7 @@ import torch
 from plait._torch import is_autocast_on, sequence_number
 from plait.recorder._functions import VALUE_NUMBERS, kind_of_name, looks, plain_name
 from plait.recorder._new_row import SHARED, UNRECORDED, after_special_row, new_row
-from plait.recorder._sites import QUIET, UNSEEN
+from plait.recorder._sites import MODULE_CALL, QUIET, UNSEEN
 from plait.recorder._tape import Tape
 
 Handler = Callable[..., Any]
@@ -35,7 +35,7 @@ def make_handler(tape: Tape, specials: dict[Any, Special]) -> Handler:
     learn_code = tape.sites.learn_code
     ids, ids_of, unknown, changed = tape.ids, tape.ids.get, tape.unknown, tape.changed
     tokens, numbers, times = tape.tokens, tape.numbers, tape.times
-    hot_of, scope_stack = tape.hot.get, tape.scopes.stack
+    hot_of, scope_stack, call_sites = tape.hot.get, tape.scopes.stack, tape.scopes.call_sites
     Tensor, Parameter = torch.Tensor, torch.nn.Parameter
     frame_of, clock, grad_enabled = sys._getframe, time.perf_counter_ns, torch.is_grad_enabled
     inference_enabled, autocast_on = torch.is_inference_mode_enabled, is_autocast_on
@@ -101,6 +101,7 @@ def make_handler(tape: Tape, specials: dict[Any, Special]) -> Handler:
             tape.on_armed()
         # Where: the first frame that is the program's own.
         site = None
+        passed = 0  # module calls on the way whose place is not known yet
         while True:
             if type(sites) is dict:
                 mark = frame.f_trace
@@ -109,7 +110,19 @@ def make_handler(tape: Tape, specials: dict[Any, Special]) -> Handler:
                 site = sites.get(frame.f_lasti)
                 if site is None:
                     site = learn_site(frame.f_code, frame.f_lasti)
+                if passed:
+                    call_sites[-passed:] = [(site, tape.top, frame)] * passed
                 break
+            if sites is MODULE_CALL:
+                called = call_sites[-1 - passed]
+                if called is not None:
+                    site = called[0]
+                    if called[1] is not tape.top:
+                        switch(called[2])
+                    if passed:
+                        call_sites[-passed:] = [called] * passed
+                    break
+                passed += 1
             frame = frame.f_back
             if frame is None:
                 break

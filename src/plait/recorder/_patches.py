@@ -21,6 +21,7 @@ from torch.overrides import TorchFunctionMode
 from plait._torch import pop_mode, push_mode, put_back, sequence_number, take_out
 from plait.graph._rows import EventRow
 from plait.recorder._new_row import Named, flat, new_row, reference_from, tensors_in
+from plait.recorder._sites import LIBRARY, MODULE_CALL, UNSEEN
 from plait.recorder._tape import OpaqueCall
 
 if TYPE_CHECKING:
@@ -110,7 +111,7 @@ class Patches:
         stack = scopes.stack
         frame_of = sys._getframe
 
-        known_of = scopes.known.get
+        known_of, sites, codes_of = scopes.known.get, scopes.call_sites, tape.sites.codes.get
 
         @functools.wraps(original)
         def call(self: nn.Module, *args: Any, **kwargs: Any) -> Any:
@@ -122,13 +123,20 @@ class Patches:
                 known = scopes.known[id(self)]
             if known[2]:
                 return opaque(self, args, kwargs)
+            caller = frame_of(1)
             if len(stack) == 1 and not tape.backward_depth:
-                steps.call_begins(tape.site_of(frame_of(1)))
+                steps.call_begins(tape.site_of(caller))
             stack.append(known[1])
+            # A module called by code of torch (a container) is where that code is.
+            sites.append(sites[-1] if codes_of(id(caller.f_code), UNSEEN) is LIBRARY else None)
             try:
                 return original(self, *args, **kwargs)
             finally:
                 stack.pop()
+                sites.pop()
+
+        call.__code__ = call.__code__.replace()  # a code object of this recording's own
+        tape.sites.codes[id(call.__code__)] = MODULE_CALL
 
         def opaque(module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
             name = "compiled" if type(module).__name__ == "OptimizedModule" else "scripted"
@@ -237,9 +245,8 @@ class Patches:
         def zero_grad(owner: Any, *args: Any, **kwargs: Any) -> Any:
             if not self._here() or self._record.in_optimizer:
                 return original(owner, *args, **kwargs)
-            site = self._record.tape.site_of(sys._getframe(1))
             result = self._quietly(original, owner, *args, **kwargs)
-            self._record.steps_keeper.zero_grad(EventRow("zero_grad", type(owner).__name__, site, ()))
+            self._record.steps_keeper.zero_grad(type(owner).__name__, sys._getframe(1))
             return result
 
         return zero_grad

@@ -91,15 +91,15 @@ class Steps:
         self._zeroed = True
         tape.append(EventRow("zero_grad", owner, tape.site_of(frame), ()))
 
-    def call_begins(self, site: int | None) -> None:
-        """A module is called that no module called."""
+    def call_begins(self, caller: Any) -> None:
+        """A module is called, from the frame `caller`, that no module called."""
         if self.tape.armed:
             self.close()
         pending = len(self._calls)
         if pending >= CALLS_TOGETHER and not self.watch.count:
             if not self.watch.ever or self.tape.no_graph_built():
                 self.close()
-        self._calls.append(self.mark(site))
+        self._calls.append(self.mark(self.tape.site_of(caller)))
 
     # -- the end of a step ----------------------------------------------------------------------------------------
 

@@ -17,11 +17,12 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Callable
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, TypeVar
 from weakref import ref
 
 import torch
 
+from plait._settings import STRICT
 from plait._torch import node_number, sequence_number, storage_key, transforms_active
 from plait.graph._model import InputKind
 from plait.graph._rows import AliasRow, EnterRow, EventRow, InputRow, ModeRow, Reference, ReturnRow, Row, TensorType
@@ -35,6 +36,7 @@ SMALL_GRAPH: Final = 80  # rows of a step up to which small tensors are kept,
 SMALL_TENSOR: Final = 8  # up to this many elements,
 SAMPLED_STEPS: Final = 3  # in the first steps of the run
 Entry = tuple[Any, int, int, int | None]
+R = TypeVar("R")
 
 _DTYPES = {
     torch.float64: "f64", torch.float32: "f32", torch.float16: "f16", torch.bfloat16: "bf16", torch.int64: "i64",
@@ -111,6 +113,7 @@ class Tape:
         self.sampling = True
         self.deadline = 0  # when the handler calls `tick`; 0 (always) while small tensors are kept
         self._next_tick = 0
+        self.on_broken: Callable[[Exception], None] = lambda error: None
         self.on_armed: Callable[[], None] = lambda: None
         self.on_deadline: Callable[[], None] = lambda: None
 
@@ -428,6 +431,20 @@ class Tape:
         # A step says how gradient recording was switched when it began, unless it was on.
         if not self.grad:
             self.append(ModeRow("inference_mode" if self.inference else "no_grad", False, None))
+
+    def broken(self, error: Exception) -> None:
+        """Something of plait's own failed: the recording stops, the program goes on."""
+        if STRICT:
+            raise error
+        self.on_broken(error)
+
+    def guarded(self, func: Callable[..., R], *args: Any) -> R | None:
+        """What one of plait's own functions returns; None, and the recording stops, if it fails."""
+        try:
+            return func(*args)
+        except Exception as error:
+            self.broken(error)
+            return None
 
     def failed(self, func: Any, error: BaseException, site: int | None) -> None:
         """A call raised. Written down once, at the call where the error began."""

@@ -6,7 +6,7 @@ afterwards. What the second part used of the first becomes an input of the secon
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Literal
 
 from plait.graph._rows import (
@@ -34,20 +34,28 @@ class Part:
         self.places: list[int | None] = []
 
 
-def split(rows: Sequence[Row], cuts: Sequence[int], types: Sequence[TensorType]) -> list[Part]:
+AsInput = Callable[[int, int], InputRow | None]
+
+
+def split(
+    rows: Sequence[Row], cuts: Sequence[int], types: Sequence[TensorType], as_input: AsInput = lambda *_: None
+) -> list[Part]:
     """The parts between the `cuts` (rising places, none at 0 or the end).
+
+    `as_input(place, output)` may say what a value is as an input of a later part, if more is known of it than its row.
 
     >>> from plait.graph._rows import InputRow
     >>> [part.places for part in split([InputRow("data", 0, None, None)] * 2, [1], [])]
     [[0], [1]]
     """
-    splitter = _Splitter(rows, types)
+    splitter = _Splitter(rows, types, as_input)
     bounds = [0, *cuts, len(rows)]
     return [splitter.part(start, end) for start, end in zip(bounds, bounds[1:])]
 
 
 class _Splitter:
-    def __init__(self, rows: Sequence[Row], types: Sequence[TensorType]) -> None:
+    def __init__(self, rows: Sequence[Row], types: Sequence[TensorType], as_input: AsInput) -> None:
+        self._known_as_input = as_input
         self._rows = rows
         self._types = types
         self._input_places = [place for place, row in enumerate(rows) if isinstance(row, InputRow)]
@@ -106,7 +114,7 @@ class _Splitter:
             if isinstance(source, InputRow):
                 self._add(source, None)
             else:
-                self._add(self._as_input(source, key[1]), None)
+                self._add(self._known_as_input(*key) or self._as_input(source, key[1]), None)
 
     def _as_input(self, source: Row, output: int) -> InputRow:
         number = source.outputs[output].type if isinstance(source, OpRow) else getattr(source, "type", 0)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from typing import Any
+from weakref import ref
 
 import torch
 
@@ -64,6 +65,19 @@ def _reader(tape: Tape, how: str) -> Any:
         return result
 
     return read
+
+
+def make_gradient_look(tape: Tape) -> dict[Any, Any]:
+    """The handler of `tensor.grad`: no operation, but what it hands out is known by name from then on."""
+
+    def look(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], frame: Any) -> Any:
+        result = func(*args, **kwargs)
+        if isinstance(result, torch.Tensor) and id(result) not in tape.ids:
+            owner = tape.name_of(args[0])
+            tape.earlier[id(result)] = (ref(result), None, None if owner is None else f"{owner}.grad")
+        return result
+
+    return {torch.Tensor.grad.__get__: look}  # type: ignore[attr-defined]
 
 
 def make_mode_switch(tape: Tape) -> Any:

@@ -20,7 +20,7 @@ from torch.overrides import TorchFunctionMode
 
 from plait._torch import pop_mode, push_mode, put_back, sequence_number, take_out
 from plait.graph._rows import EventRow
-from plait.recorder._new_row import flat, new_row, tensors_in
+from plait.recorder._new_row import flat, new_row, reference_from, tensors_in
 from plait.recorder._tape import OpaqueCall
 
 if TYPE_CHECKING:
@@ -232,8 +232,8 @@ class Patches:
             for parameter in group["params"]:
                 count += 1
                 entry = tape.ids.get(id(parameter))
-                if entry is not None and entry[0]() is parameter and entry[1] < 0:
-                    values.append((entry[1], 0))
+                if entry is not None and entry[0]() is parameter:
+                    values.append(reference_from(len(tape.tokens), entry))
         detail = f"{type(optimizer).__name__}, {count} tensor{'' if count == 1 else 's'}"
         tape.append(EventRow(what, detail, site, tuple(values)))
 

@@ -20,7 +20,7 @@ from torch.overrides import TorchFunctionMode
 from plait._errors import PlaitError
 from plait._torch import push_mode, take_out
 from plait.recorder._backward import BackwardWatch
-from plait.recorder._decisions import make_mode_switch, make_reads
+from plait.recorder._decisions import make_gradient_look, make_mode_switch, make_reads
 from plait.recorder._ops import make_handler
 from plait.recorder._patches import Patches
 from plait.recorder._sites import Sites
@@ -70,7 +70,8 @@ class Record(Recording):
         self.steps_keeper = StepKeeper(self.tape, watch, writer, limit)
         watch.on_done = self.steps_keeper.backward_done
         specials: dict[Any, Any] = {
-            torch._C._set_grad_enabled: make_mode_switch(self.tape), **make_reads(self.tape), **watch.specials()
+            torch._C._set_grad_enabled: make_mode_switch(self.tape), **make_gradient_look(self.tape),
+            **make_reads(self.tape), **watch.specials(),
         }  # fmt: skip
         self._handler = MethodType(make_handler(self.tape, specials), self.mode)
         self._patches = Patches(self)
@@ -155,6 +156,15 @@ class Record(Recording):
     def add_meta(self, **facts: object) -> None:
         """Put facts about the run into the recording."""
         self._writer.set_meta(**facts)
+
+    @property
+    def stopped(self) -> str | None:
+        """Why nothing is written any more (the disk was full), or None."""
+        return self._writer.stopped
+
+    def finish(self) -> None:
+        """Write everything that waits."""
+        self.steps_keeper.flush()
 
     def close(self) -> None:
         """Stop, if it still runs, and close the file."""

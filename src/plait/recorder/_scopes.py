@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import weakref
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -12,10 +13,11 @@ from torch import nn
 class Scopes:
     """Numbers for module paths. The stack holds the scope of each module call that is under way."""
 
-    def __init__(self) -> None:
+    def __init__(self, on_names: Callable[[], None]) -> None:
         self.bodies: list[tuple[str, str]] = []
         self.stack: list[int | None] = [None]
         self.tensor_names: dict[int, tuple[weakref.ref[torch.Tensor], str, bool]] = {}
+        self._on_names = on_names  # called when tensors have got names
         self._known: dict[int, tuple[weakref.ref[nn.Module], int]] = {}
         self._numbers: dict[tuple[str, str], int] = {}
 
@@ -42,6 +44,7 @@ class Scopes:
                 self._name(tensor, f"{path}.{part}" if path else part, False)
             for part, tensor in module._buffers.items():
                 self._name(tensor, f"{path}.{part}" if path else part, True)
+        self._on_names()
 
     def name_of(self, tensor: Any) -> tuple[str, bool] | None:
         """(name, whether it is a buffer) of a tensor that a known module owns."""

@@ -112,12 +112,14 @@ class Steps:
         if not tape.tokens:
             return
         now = time.perf_counter()
-        cuts = self._cuts()
+        numbers = array("I", tape.tokens)
+        digest = _digest(numbers)
+        cuts = [] if digest in self._known else self._cuts()
         if cuts:
             self._close_in_parts(cuts, now, complete)
         else:
             kind = "train" if self.watch.count else "forward" if self._calls else "rest"
-            self._keep(tape.tokens, tape.times, tape.reads, tape.samples, kind, self._start, now, complete)
+            self._keep(numbers, digest, tape.times, tape.reads, tape.samples, kind, self._start, now, complete)
         self._start = now
         self._end = None
         self._calls.clear()
@@ -153,11 +155,9 @@ class Steps:
             self.flush(open_step=True)
 
     def _keep(
-        self, tokens: Sequence[int], times: Sequence[int], reads: Sequence[Any], samples: Sequence[Any], kind: str,
-        start: float, end: float, complete: bool,
+        self, numbers: array[int], digest: bytes, times: Sequence[int], reads: Sequence[Any],
+        samples: Sequence[Any], kind: str, start: float, end: float, complete: bool,
     ) -> None:  # fmt: skip
-        numbers = array("I", tokens)
-        digest = hashlib.blake2b(numbers.tobytes(), digest_size=16).digest()
         known = self._known.get(digest)
         if known is None:
             made = self._new_graph(numbers, times)
@@ -215,10 +215,11 @@ class Steps:
         """The places at which the rows of the step fall into several steps."""
         if self._end is not None:
             start = self._iteration_start(self._end)
-            before = [call for call in self._calls if call.place < start]
-            cuts = self._between_calls(before)
-            return [*cuts, start] if start > 0 else cuts
-        return self._between_calls(self._calls)
+            cuts = [*self._between_calls([call for call in self._calls if call.place < start]), start]
+        else:
+            cuts = self._between_calls(self._calls)
+        # A part that holds nothing but the functions under way is none.
+        return [cut for before, cut in zip([0, *cuts], cuts) if cut and self._holds_something(before, cut)]
 
     def _between_calls(self, calls: Sequence[Mark]) -> list[int]:
         cuts: list[int] = []
@@ -229,6 +230,10 @@ class Steps:
             if start > (cuts[-1] if cuts else 0):
                 cuts.append(start)
         return cuts
+
+    def _holds_something(self, start: int, end: int) -> bool:
+        rows, tokens = self.tape.rows, self.tape.tokens
+        return any(rows[tokens[place]].row.kind in ("op", "read", "backward") for place in range(start, end))
 
     def _iteration_start(self, end: Mark) -> int:
         """The first place inside the innermost loop around `end`; 0 where no loop is known."""
@@ -296,16 +301,20 @@ class Steps:
     def _close_in_parts(self, cuts: list[int], now: float, complete: bool) -> None:
         tape = self.tape
         rows = [tape.rows[token].row for token in tape.tokens]
-        parts = split(rows, cuts, tape.types)
+        inputs = tape.inputs_by_place()
+        parts = split(rows, cuts, tape.types, lambda place, output: inputs.get((place, output)))
         reads = list(tape.reads)
         calls = [call.place for call in self._calls]
         weights = [max(1, sum(tape.times[a:b])) for a, b in zip([0, *cuts], [*cuts, len(rows)])]
         start, total = self._start, sum(weights)
         for index, part in enumerate(parts):
-            tokens = [
-                tape.number_of(row, tape.rows[tape.tokens[place]].offsets if place is not None else ())
-                for row, place in zip(part.rows, part.places)
-            ]
+            tokens = array(
+                "I",
+                [
+                    tape.number_of(row, tape.rows[tape.tokens[place]].offsets if place is not None else ())
+                    for row, place in zip(part.rows, part.places)
+                ],
+            )
             times = [0 if place is None else tape.times[place] for place in part.places]
             mine = sum(isinstance(row, ReadRow) for row in part.rows)
             where = {place: here for here, place in enumerate(part.places) if place is not None}
@@ -317,7 +326,9 @@ class Steps:
             trained = any(isinstance(row, BackwardRow) for row in part.rows)
             called = any(low <= place < high for place in calls)
             kind = "train" if trained else "forward" if called else "rest"
-            self._keep(tokens, times, reads[:mine], samples, kind, start, end, complete or not last)
+            self._keep(
+                tokens, _digest(tokens), times, reads[:mine], samples, kind, start, end, complete or not last
+            )
             del reads[:mine]
             start = end
 
@@ -354,6 +365,10 @@ class Steps:
         writer.set_meta(seconds=round(time.perf_counter() - self._begin, 3))
         writer.flush(graph, step, tape.reads)
         self._last_flush = time.perf_counter()
+
+
+def _digest(tokens: array[int]) -> bytes:
+    return hashlib.blake2b(tokens.tobytes(), digest_size=16).digest()
 
 
 def saved_bytes(rows: Sequence[Row]) -> int:

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Callable
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, Literal, NamedTuple
 from weakref import ref
 
 import torch
@@ -72,7 +72,8 @@ class Tape:
 
     def __init__(self, sites: Sites, values: str) -> None:
         self.sites = sites
-        self.scopes = Scopes()
+        self.parameters: dict[int, tuple[Any, bool, int, int]] = {}
+        self.scopes = Scopes(on_names=self.parameters.clear)
         self.values = values
         # The step under way. `tokens`, `numbers` (autograd's counter before the call) and `times` run side by side.
         self.tokens: list[int] = []
@@ -89,7 +90,6 @@ class Tape:
         self.first_number = sequence_number()
         # What stays from step to step.
         self.earlier: dict[int, tuple[Any, int | None, str | None]] = {}
-        self.parameters: dict[int, tuple[Any, bool, int, int]] = {}
         self.types: list[TensorType] = []
         self.type_numbers: dict[Any, int] = {}
         self.rows: list[RowFacts] = []
@@ -269,25 +269,57 @@ class Tape:
 
     def _input(self, tensor: torch.Tensor) -> tuple[int, int]:
         port = self.port_of(tensor)
-        named = self.scopes.name_of(tensor)
         earlier = self.earlier.get(id(tensor))
         site = name = None
         if earlier is not None and earlier[0]() is tensor:
             site, name = earlier[1], earlier[2]
+        row = self._input_row(tensor, port, site, name)
+        number = self.number_of(row)
+        if row.what == "parameter":
+            self.parameters[id(tensor)] = (ref(tensor), tensor.requires_grad, number, port)
+        return number, port
+
+    def _input_row(self, tensor: torch.Tensor, port: int, site: int | None, name: str | None) -> InputRow:
+        named = self.scopes.name_of(tensor)
         if named is not None:
             name = named[0]
+        what: Literal["parameter", "buffer", "leaf", "data", "carried"]
         if isinstance(tensor, torch.nn.Parameter):
-            what = "parameter"
+            what, site = "parameter", None
         elif named is not None and named[1]:
-            what = "buffer"
+            what, site = "buffer", None
         elif not tensor.is_leaf:
             what = "carried"
         else:
             what = "leaf" if tensor.requires_grad else "data"
-        number = self.number_of(InputRow(what, port // PORTS, name, site))  # type: ignore[arg-type]
-        if what == "parameter":
-            self.parameters[id(tensor)] = (ref(tensor), tensor.requires_grad, number, port)
-        return number, port
+        return InputRow(what, port // PORTS, name, site)
+
+    def inputs_by_place(self) -> dict[tuple[int, int], InputRow]:
+        """What the living results of this step would be as inputs of the next: by (place, output)."""
+        found = {}
+        for weak, place, port, _ in self.ids.values():
+            tensor = weak()
+            if tensor is not None and place >= 0:
+                found[place, port % PORTS] = self._input_row(tensor, port, *self._origin(place))
+        return found
+
+    def name_of(self, tensor: torch.Tensor) -> str | None:
+        """The name of a tensor: its path in the model, or the variable it was first given to."""
+        named = self.scopes.name_of(tensor)
+        if named is not None:
+            return named[0]
+        entry = self.ids.get(id(tensor))
+        if entry is not None and entry[0]() is tensor:
+            place = entry[1] if entry[1] >= 0 else self.input_places[-entry[1] - 1]
+            row = self.rows[self.tokens[place]].row
+            return row.name if isinstance(row, InputRow) else self._origin(place)[1]
+        earlier = self.earlier.get(id(tensor))
+        return earlier[2] if earlier is not None and earlier[0]() is tensor else None
+
+    def _origin(self, place: int) -> tuple[int | None, str | None]:
+        """(site, name) of the value that the row at `place` made."""
+        site = getattr(self.rows[self.tokens[place]].row, "site", None)
+        return site, None if site is None else self.sites.bodies[site][8]
 
     def _opaque_output(self, tensor: torch.Tensor) -> Entry | None:
         """If a compiled or scripted function of this step made the tensor: write that call down as its node."""
@@ -354,9 +386,7 @@ class Tape:
             if tensor is None:
                 self.earlier.pop(address, None)
             elif place >= 0:
-                site = getattr(self.rows[self.tokens[place]].row, "site", None)
-                name = None if site is None else self.sites.bodies[site][8]
-                self.earlier[address] = (weak, site, name)
+                self.earlier[address] = (weak, *self._origin(place))
         if len(self.earlier) > 4096:
             self.earlier = {key: each for key, each in self.earlier.items() if each[0]() is not None}
         self.tokens.clear()

@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from plait.decisions._survey import Survey
+from plait.decisions._survey import Built, Survey
 from plait.graph._model import Site
 from plait.graph._notation import op_name, span, tensor
 from plait.graph._rows import BackwardRow, EnterRow, EventRow, InputRow, ModeRow, OpRow, ReadRow, Row
-from plait.recording import Variant
 
 SHOWN = 8  # variants of a program that are listed and compared one by one
 
@@ -33,7 +32,7 @@ class Parting:
 class VariantRow:
     """A variant with the sizes of its data, the trips of its loops, and where it parts from the first of them."""
 
-    variant: Variant
+    variant: Built
     sizes: str
     trips: str
     parting: Parting | None
@@ -61,15 +60,9 @@ class Program:
 
 def read_programs(survey: Survey, shown: int = SHOWN) -> tuple[Program, ...]:
     """The programs of a run, in the order of their first step."""
-    groups: dict[int, list[Variant]] = {}
-    for variant in survey.variants:
-        if variant.steps:
-            groups.setdefault(variant.program, []).append(variant)
-    kinds = dict(survey.recording._all("SELECT graph, MIN(kind) FROM step WHERE graph IS NOT NULL GROUP BY graph"))
     keys: dict[int, object] = {}
     programs = []
-    for number in sorted(groups):
-        group = groups[number]
+    for number, group in sorted(survey.programs.items()):
         read = [variant for variant in group if variant.graph in survey.tokens]
         listed = read[:shown]
         rows = []
@@ -80,7 +73,7 @@ def read_programs(survey: Survey, shown: int = SHOWN) -> tuple[Program, ...]:
             rows.append(VariantRow(variant, _sizes(survey, [variant]), _trips(survey, variant.graph), parting))
         programs.append(
             Program(
-                number, kinds.get(group[0].graph, "rest"), sum(v.steps for v in group), len(group), len(read),
+                number, group[0].kind, sum(v.steps for v in group), len(group), len(read),
                 min(v.first_step for v in group), _range([v.operations for v in group]),
                 _range([v.decisions for v in group]), _range([v.saved_bytes for v in group]),
                 _sizes(survey, read), tuple(rows),
@@ -93,7 +86,7 @@ def _range(numbers: Sequence[int]) -> tuple[int, int]:
     return min(numbers), max(numbers)
 
 
-def _sizes(survey: Survey, variants: Sequence[Variant], most: int = 3) -> str:
+def _sizes(survey: Survey, variants: Sequence[Built], most: int = 3) -> str:
     """The data that came in: `windows f32[8..32, 10..40, 1..4]`, laid over one another for several variants."""
     seen: dict[tuple[str, str, int], list[tuple[int, ...]]] = {}
     for variant in variants:

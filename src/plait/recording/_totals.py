@@ -88,7 +88,7 @@ def read_rows(recording: Recording) -> set[int]:
 def step_reads(
     recording: Recording, graphs: Collection[int], every: int = 1
 ) -> Iterator[tuple[int, int, list[Any]]]:
-    """(step, graph, reads as lists in the order of `Read`) of the steps that built one of `graphs`; only each `every`-th of them."""
+    """(step, graph, reads as lists in the order of `Read`) of each `every`-th step, if it built one of `graphs`."""
     wanted = set(graphs)
     last = -1
     while found := recording._all(
@@ -101,44 +101,53 @@ def step_reads(
                 yield step, graph, json.loads(reads)
 
 
-def reads_per_graph(recording: Recording) -> dict[int, tuple[int, int]]:
-    """For every graph with decisions: how many steps built it and how many decisions each of them took."""
-    return {
-        graph: (steps, decisions)
-        for graph, steps, decisions in recording._all(
-            "SELECT s.graph, s.steps, g.decisions FROM (SELECT graph, COUNT(*) AS steps FROM step GROUP BY graph) s"
-            " JOIN graph g ON g.id = s.graph WHERE g.decisions > 0"
-        )
-    }
-
-
 def _text(item: object) -> str:
     if isinstance(item, bool) or (isinstance(item, int) and item in (0, 1)):
         return "on" if item else "off"
     return "" if item is None else str(item)
 
 
+class StepGroup(NamedTuple):
+    """The steps of one kind that built one graph (None: not kept); times in nanoseconds."""
 
-class StepTotal(NamedTuple):
-    """The steps of one kind: how many, their wall time and the part of it inside operations, in nanoseconds."""
-
+    graph: int | None
     kind: str
     count: int
+    first_step: int
+    last_step: int
     ns: int
     operations_ns: int
     incomplete: int
-    without_graph: int
 
 
-def step_totals(recording: Recording) -> list[StepTotal]:
-    """The steps by kind, most frequent first."""
-    return [
-        StepTotal(*row)
-        for row in recording._all(
-            "SELECT kind, COUNT(*), SUM(ns), SUM(operations_ns), SUM(NOT complete), SUM(graph IS NULL) FROM step"
-            " GROUP BY kind ORDER BY COUNT(*) DESC"
+def step_groups(recording: Recording) -> list[StepGroup]:
+    """All steps in groups, in the order of their first step: one pass over the file, however long the run was."""
+    return list(
+        map(
+            StepGroup._make,
+            recording._all(
+                "SELECT graph, kind, COUNT(*), MIN(id), MAX(id), SUM(ns), SUM(operations_ns), SUM(NOT complete) FROM step"
+                " GROUP BY graph, kind ORDER BY MIN(id)"
+            ),
         )
-    ]
+    )
+
+
+class BuiltGraph(NamedTuple):
+    """A distinct graph in numbers; `program` is the hash of its program."""
+
+    graph: int
+    program: str
+    nodes: int
+    operations: int
+    decisions: int
+    saved_bytes: int
+
+
+def built_graphs(recording: Recording) -> list[BuiltGraph]:
+    """The distinct graphs in numbers."""
+    found = recording._all("SELECT id, program, nodes, operations, decisions, IFNULL(saved_bytes, 0) FROM graph")
+    return list(map(BuiltGraph._make, found))
 
 
 def losses(recording: Recording) -> tuple[float, float] | None:

@@ -77,7 +77,7 @@ def _per_site(survey: Survey, totals: Iterable[OpTotal]) -> dict[Site, tuple[int
 
 
 def _add_saved(survey: Survey, at: object) -> int | None:
-    heaviest = max(survey.variants, key=lambda each: each.saved_bytes or 0, default=None)
+    heaviest = max(survey.graphs, key=lambda each: each.saved_bytes, default=None)
     if heaviest is None or not heaviest.saved_bytes or heaviest.nodes > _LARGEST:
         return None
     graph = survey.recording.graph_number(heaviest.graph)

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from plait.decisions import Parting, Place, Program, Survey
 from plait.graph._marks import MarkKind
 from plait.graph._notation import duration, number, plural, shorten, size, span, times
-from plait.recording import losses, op_totals, step_totals
+from plait.recording import losses, op_totals
 from plait.views._lines import describe, short_files, where
 from plait.views._theme import SIGNS, WIDTH, Paint
 
@@ -38,28 +38,31 @@ def _program(meta: dict[str, str]) -> str:
 
 
 def _steps(survey: Survey) -> str:
-    totals = step_totals(survey.recording)
-    if not totals:
+    if not survey.groups:
         return "none"
-    parts = [plural(total.count, _KINDS.get(total.kind, total.kind)) for total in totals]
-    text = ", ".join(parts)
-    main = next((total for total in totals if total.kind != "rest"), totals[0])
-    if main.count > 1:
-        text += f"; {duration(main.ns / main.count)} each"
+    kinds: dict[str, list[int]] = {}
+    for group in survey.groups:
+        sums = kinds.setdefault(group.kind, [0, 0])
+        sums[0] += group.count
+        sums[1] += group.ns
+    ordered = sorted(kinds.items(), key=lambda item: (item[0] == "rest", -item[1][0]))
+    text = ", ".join(plural(count, _KINDS.get(kind, kind)) for kind, (count, _) in ordered)
+    _, (count, ns) = ordered[0]
+    if count > 1:
+        text += f"; {duration(ns / count)} each"
     if (ends := losses(survey.recording)) is not None:
-        text += f"; loss {number(ends[0])}" + (f" to {number(ends[1])}" if main.count > 1 else "")
+        text += f"; loss {number(ends[0])}" + (f" to {number(ends[1])}" if count > 1 else "")
     return text
 
 
 def _graphs(survey: Survey) -> str:
-    built = [each for each in survey.variants if each.steps]
+    built = survey.graphs
     if not built:
         return "none"
-    programs = len({each.program for each in built})
-    largest = max(each.operations for each in built)
-    smallest = min(each.operations for each in built)
-    text = f"{len(built):,} distinct, {plural(programs, 'program')}; {span(smallest, largest)} ops"
-    kept = max(each.saved_bytes or 0 for each in built)
+    operations = [each.operations for each in built]
+    kept = max(each.saved_bytes for each in built)
+    text = f"{len(built):,} distinct, {plural(len(survey.programs), 'program')}"
+    text += f"; {span(min(operations), max(operations))} ops"
     return text + (f"; up to {size(kept)} kept for backward" if kept else "")
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 from typing import TextIO
 
 from plait.graph._marks import MarkKind
@@ -62,4 +61,8 @@ def fit(text: str, encoding: str | None) -> str:
 
 def width(stream: TextIO) -> int:
     """Columns to write: those of the terminal, at most WIDTH and at least 60."""
-    return max(60, min(WIDTH, shutil.get_terminal_size((WIDTH, 24)).columns)) if stream.isatty() else WIDTH
+    try:
+        columns = os.get_terminal_size(stream.fileno()).columns
+    except (OSError, ValueError):  # not a terminal, or a stream without a file behind it
+        return WIDTH
+    return max(60, min(WIDTH, columns or WIDTH))

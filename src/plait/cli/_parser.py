@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from types import ModuleType
 from typing import NoReturn
 
 from plait import PlaitError
@@ -18,3 +19,18 @@ class Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         """Raise what was wrong, and where to read on."""
         raise UsageError(f"{message}; see `{self.prog} --help`")
+
+
+def parse(command: str, module: ModuleType, words: list[str]) -> argparse.Namespace:
+    """The options of a command. Its module has `add_arguments`, may have DESCRIPTION and EXAMPLES, and may have
+    `split_arguments` where not all words are its own."""
+    examples = getattr(module, "EXAMPLES", None)
+    parser = Parser(
+        prog=f"plait {command}",
+        description=getattr(module, "DESCRIPTION", None),
+        epilog=None if examples is None else f"examples:\n{examples}",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    module.add_arguments(parser)
+    split = getattr(module, "split_arguments", None)
+    return parser.parse_args(words if split is None else split(words))

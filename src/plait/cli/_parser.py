@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from textwrap import fill
 from types import ModuleType
 from typing import NoReturn
 
@@ -27,7 +28,7 @@ def parse(command: str, module: ModuleType, words: list[str]) -> argparse.Namesp
     examples = getattr(module, "EXAMPLES", None)
     parser = Parser(
         prog=f"plait {command}",
-        description=getattr(module, "DESCRIPTION", None),
+        description=fill(getattr(module, "DESCRIPTION", ""), 79),
         epilog=None if examples is None else f"examples:\n{examples}",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )

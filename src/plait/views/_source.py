@@ -92,8 +92,8 @@ def _line(number: int, source: str, line: Line | None, lines: Lines, paint: Pain
         yield f"{text}   {_remark(marks[0], paint)}"
         return
     yield text
-    indent = len(source) - len(source.lstrip())
     for mark in marks:
+        indent = min(len(source) - len(source.lstrip()), max(room - len(mark.text) - 2, 0))
         yield " " * (_LEFT + indent) + _remark(mark, paint, room - indent)
 
 

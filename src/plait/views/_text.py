@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from plait.decisions import Parting, Place, Program, Survey
-from plait.graph._marks import MarkKind
 from plait.graph._notation import duration, number, plural, shorten, size, span, times
 from plait.recording import losses, op_totals
 from plait.views._lines import describe, short_files, where
@@ -73,7 +72,8 @@ def _decisions(places: Sequence[Place]) -> str:
     if deciding:
         count = sum(place.count for place in deciding)
         both = sum(len(place.arms) > 1 for place in deciding)
-        fell = "always fell the same way" if not both else f"{both:,} went both ways"
+        fell = "always the same way" if not both else "which went both ways" if len(deciding) == 1 else (
+            f"{both:,} went both ways")  # fmt: skip
         parts.append(f"{count:,} at {plural(len(deciding), 'place')}, {fell}")
     if reading:
         parts.append(f"{plural(sum(place.count for place in reading), 'value')} only read, nothing decided")
@@ -127,8 +127,10 @@ def _program_block(program: Program, names: dict[str, str], paint: Paint, width:
     facts = f"{plural(program.steps, kind)}, {plural(program.graphs, 'graph')}, {span(*program.operations)} ops"
     if program.sizes:
         facts += f"; {program.sizes}"
+    if program.graphs == 1 and program.rows[0].trips:
+        facts += f"; rounds {program.rows[0].trips}"
     yield f"{paint('bold', head)}   {shorten(facts, width - len(head) - 3)}"
-    if program.graphs == 1 and not program.rows[0].trips:
+    if program.graphs == 1:
         return
     rows = program.rows
     sizes = max((len(row.sizes) for row in rows), default=0)
@@ -155,29 +157,45 @@ def _parting(parting: Parting, names: dict[str, str]) -> str:
     if parting.kind in ("decision", "loop"):
         asked = parting.site.expression if parting.site is not None else "a decision"
         return f"{at}{shorten(asked, 24)}: {parting.here}, there {parting.there}"
-    return f"{at}{parting.here}, there {parting.there}"
+    return f"{at}{parting.here}" + (f", there {parting.there}" if parting.there else "")
 
 
 def decisions_view(places: Sequence[Place], survey: Survey, paint: Paint, width: int = WIDTH) -> str:
-    """One line a place: where, what was asked, how it fell; below it which line each outcome led to."""
+    """A block for every decision, with the line each outcome led to; a line for every value that was only read."""
     if not places:
         return "No tensor was asked for its value."
     names = short_files(site.file for site in survey.sites.values())
-    at = [where(place.site, names) if place.site is not None else "(unknown line)" for place in places]
-    first = min(max(map(len, at)), 30)
-    second = min(max(len(place.predicate) for place in places), 36)
-    lines = []
-    for name, place in zip(at, places):
-        kind: MarkKind = "decision" if place.decides else "read"
-        rest = width - first - second - 6
-        lines.append(
-            f"{paint(kind, SIGNS[kind])} {shorten(name, first):<{first}}  {shorten(place.predicate, second):<{second}}"
-            f"  {shorten(describe(place), max(rest, 24))}".rstrip()
-        )
-        for arm in place.arms:
-            if arm.line is not None and len(place.arms) > 0:
-                text = f"{arm.outcome!s:<5} {times(arm.count):>8}  line {arm.line}: {arm.text}"
-                lines.append(paint("dim", " " * (first + 4) + shorten(text, width - first - 4)))
+    at = {place: where(place.site, names) if place.site is not None else "(unknown line)" for place in places}
+    first = min(max(map(len, at.values())), 36)
+    lines: list[str] = []
+    for place in places:
+        if place.decides:
+            sign = paint("decision", SIGNS["decision"])
+            lines.append(f"{sign} {shorten(at[place], first):<{first}}  {shorten(place.predicate, width - first - 4)}")
+            lines += [" " * (first + 4) + line for line in _fell(place, paint, width - first - 4)]
+    reads = [place for place in places if not place.decides]
+    second = min(max((len(place.predicate) for place in reads), default=0), 36)
+    for place in reads:
+        head = f"{paint('read', SIGNS['read'])} {shorten(at[place], first):<{first}}"
+        middle = f"{shorten(place.predicate, second):<{second}}"
+        lines.append(f"{head}  {middle}  {shorten(describe(place), width - first - second - 6)}".rstrip())
     if any(place.sampled for place in places):
         lines.append(paint("dim", "Values and closest distances come from a part of the steps; counts are exact."))
     return "\n".join(lines)
+
+
+def _fell(place: Place, paint: Paint, width: int) -> Iterable[str]:
+    """How a decision fell: one line an outcome, then its numbers."""
+    wide = max((len(times(arm.count)) for arm in place.arms), default=0)
+    for arm in place.arms:
+        text = f"{times(arm.count):>{wide}} {arm.outcome!s:<5}"
+        if arm.line is not None:
+            text += paint("dim", f"  line {shorten(f'{arm.line}: {arm.text}', width - len(text) - 7)}")
+        yield text.rstrip()
+    if not place.arms:
+        yield f"{times(place.count)} {place.how}"
+    if place.numbers is not None:
+        low, mean, high = (number(each) for each in (place.numbers.low, place.numbers.mean, place.numbers.high))
+        yield f"value {low}" if low == high else f"values {low} to {high}, mean {mean}"
+    if place.closest is not None:
+        yield f"closest {number(place.closest)} (step {place.closest_step})"

@@ -35,15 +35,13 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _run(command: str, words: list[str]) -> int:
     from plait import PlaitError
-    from plait.cli._parser import parse
 
     if command != "run":  # whose standard output belongs to the program that it runs
         reconfigure = getattr(sys.stdout, "reconfigure", None)
         if reconfigure is not None:
             reconfigure(errors="backslashreplace")
     try:
-        module = import_module(COMMANDS[command][0])
-        status = module.main(parse(command, module, words))
+        status = import_module(COMMANDS[command][0]).main(words)
         sys.stdout.flush()
     except PlaitError as error:
         return _complain(str(error))

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import argparse
+from collections.abc import Sequence
 from pathlib import Path
 
 from plait import PlaitError, load, views
+from plait.cli._parser import Parser
 
 DESCRIPTION = "Write the graph of one step for another program."
 EXAMPLES = """\
@@ -14,8 +15,8 @@ EXAMPLES = """\
   plait export run.plait --to perfetto --step 3 -o trace.json   (open it in ui.perfetto.dev)"""
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The command line of `plait export`."""
+def _parser() -> Parser:
+    parser = Parser("plait export", DESCRIPTION, examples=EXAMPLES)
     parser.add_argument("file", metavar="FILE", help="a recording, as `plait run` writes it")
     parser.add_argument(
         "--to", required=True, choices=views.EXPORTS,
@@ -29,10 +30,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "-o", "--output", type=Path, metavar="OUT", help="write to this file instead of standard output"
     )
     parser.add_argument("-f", "--force", action="store_true", help="overwrite OUT")
+    return parser
 
 
-def main(options: argparse.Namespace) -> int:
+def main(words: Sequence[str]) -> int:
     """Write it; the exit status."""
+    options = _parser().parse_args(words)
     output: Path | None = options.output
     if output is not None and output.exists() and not options.force:
         raise PlaitError(f"{output}: this file is there already; give -f to overwrite it or another name")

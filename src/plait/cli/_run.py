@@ -10,11 +10,13 @@ import os
 import signal
 import sys
 import types
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from plait._errors import PlaitError, RecordingError
+from plait.cli._parser import Parser
 
 if TYPE_CHECKING:
     from plait.recorder import Record
@@ -34,9 +36,12 @@ class Program:
     name: str
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The command line of `plait run`."""
-    parser.usage = "plait run [-o FILE] [-f] [-q] [--values stats] (SCRIPT | -m MODULE | -c CODE) [ARGS ...]"
+def _parser() -> Parser:
+    parser = Parser(
+        prog="plait run",
+        usage="plait run [-o FILE] [-f] [-q] [--values stats] (SCRIPT | -m MODULE | -c CODE) [ARGS ...]",
+        description="Run a program as Python would, record the graphs it builds, and print what it did on stderr.",
+    )
     parser.add_argument("-o", "--output", metavar="FILE", help="the recording (default: the program's name, .plait)")
     parser.add_argument("-f", "--force", action="store_true", help="overwrite FILE")
     parser.add_argument("-q", "--quiet", action="store_true", help="print no report at the end")
@@ -49,10 +54,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("-m", dest="module", metavar="MODULE", help="run a module, as python -m")
     parser.add_argument("-c", dest="command", metavar="CODE", help="run a string, as python -c")
-    parser.add_argument("program", nargs=argparse.REMAINDER, metavar="SCRIPT ARGS", help="the program and its arguments")
+    parser.add_argument(
+        "program", nargs=argparse.REMAINDER, metavar="SCRIPT ARGS", help="the program and its arguments"
+    )
+    return parser
 
 
-def split_arguments(arguments: list[str]) -> list[str]:
+def _split(arguments: Sequence[str]) -> list[str]:
     """Put `--` where the program's own arguments begin, so that they stay the program's."""
     takes_value = {"-o", "--output", "--values", "--limit"}
     index = 0
@@ -63,11 +71,12 @@ def split_arguments(arguments: list[str]) -> list[str]:
         if not each.startswith("-") or each == "-":
             return [*arguments[:index], "--", *arguments[index:]]
         index += 2 if each in takes_value else 1
-    return arguments
+    return list(arguments)
 
 
-def main(options: argparse.Namespace) -> int:
+def main(words: Sequence[str]) -> int:
     """Run the program; its exit status."""
+    options = _parser().parse_args(_split(words))
     rest = options.program[1:] if options.program[:1] == ["--"] else options.program
     program = _find(options, rest)
     output = Path(options.output or _default_name(program.name)).absolute()

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import argparse
 import sys
+from collections.abc import Sequence
 
 from plait import load, views
-from plait.cli._parser import UsageError
+from plait.cli._parser import Parser, UsageError
 
 DESCRIPTION = (
     "Print what a recording holds: a summary, the annotated source, the distinct graphs, the decisions, and a small"
@@ -18,8 +18,8 @@ EXAMPLES = """\
   plait show run.plait --json | python -m json.tool"""
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The command line of `plait show`."""
+def _parser() -> Parser:
+    parser = Parser("plait show", DESCRIPTION, examples=EXAMPLES)
     parser.add_argument("file", metavar="FILE", help="a recording, as `plait run` writes it")
     parser.add_argument("--step", type=int, metavar="N", help="one step: its numbers and its graph (-1 is the last)")
     parser.add_argument("--source", action="store_true", help="only the annotated source")
@@ -27,10 +27,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--graph", action="store_true", help="only the graph, loops folded, of the last step or of --step"
     )
     parser.add_argument("--json", action="store_true", help="one JSON document; with --step or --graph the graph")
+    return parser
 
 
-def main(options: argparse.Namespace) -> int:
+def main(words: Sequence[str]) -> int:
     """Print it; the exit status."""
+    options = _parser().parse_args(words)
     one_step = options.graph or options.step is not None
     if options.source and one_step:
         raise UsageError("--source is about the whole run; give it without --graph and --step")

@@ -111,7 +111,9 @@ class GraphBuilder:
             case EventRow():
                 values = tuple(self._value(each) for each in row.values)
                 region = self._regions.at(row.site)
-                self._events.append(Event(len(self._nodes), row.what, row.detail, row.site, values, region, self._place))
+                self._events.append(
+                    Event(len(self._nodes), row.what, row.detail, row.site, values, region, self._place)
+                )
         self._place += 1
 
     def finish(self) -> Graph:

@@ -28,9 +28,7 @@ def row_digests(row: Row, types: Sequence[Any], place: Callable[[int], Place]) -
         return _digest([loose, kind]), _digest(loose)
     if isinstance(row, OpRow):
         outputs = [(types[out.type], out.grad_fn, out.base, out.replaces) for out in row.outputs]
-        loose_outputs = [
-            (kind.dtype, len(kind.shape), kind.requires_grad, *rest) for kind, *rest in outputs
-        ]
+        loose_outputs = [(kind.dtype, len(kind.shape), kind.requires_grad, *rest) for kind, *rest in outputs]
         common: list[Any] = [
             row.op, where, row.grad_mode, row.in_backward, row.arguments, row.positions, row.writes, row.cut,
             row.backward,

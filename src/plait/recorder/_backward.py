@@ -133,7 +133,9 @@ class BackwardWatch:
             return None
         place, nth = found
         row = tape.rows[tape.tokens[place]].row
-        outputs = [index for index, each in enumerate(row.outputs) if each.grad_fn == nth] if isinstance(row, OpRow) else []
+        outputs = (
+            [index for index, each in enumerate(row.outputs) if each.grad_fn == nth] if isinstance(row, OpRow) else []
+        )
         return place, nth, node.name(), tuple(outputs)
 
     def _sample(self, place: int, outputs: tuple[int, ...]) -> Any:

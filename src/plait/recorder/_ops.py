@@ -210,4 +210,3 @@ def _add_results(key: list[Any], result: Any) -> None:
         key.append(_END)
     else:
         key.append(type(result))
-

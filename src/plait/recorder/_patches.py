@@ -143,9 +143,7 @@ class Patches:
         def apply(cls: Any, *args: Any, **kwargs: Any) -> Any:
             if not self._here():
                 return original(cls, *args, **kwargs)
-            return self._opaque_call(
-                cls.__name__, functools.partial(original, cls), args, kwargs, sys._getframe(1)
-            )
+            return self._opaque_call(cls.__name__, functools.partial(original, cls), args, kwargs, sys._getframe(1))
 
         return apply
 

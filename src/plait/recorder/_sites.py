@@ -49,9 +49,7 @@ class Activation:
 
     __slots__ = ("address", "code", "depth", "in_arm", "place", "site")
 
-    def __init__(
-        self, code: CodeType, depth: int, in_arm: bool, address: int, place: int, site: int | None
-    ) -> None:
+    def __init__(self, code: CodeType, depth: int, in_arm: bool, address: int, place: int, site: int | None) -> None:
         self.code = code
         self.depth = depth
         self.in_arm = in_arm

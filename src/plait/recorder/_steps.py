@@ -326,9 +326,7 @@ class Steps:
             trained = any(isinstance(row, BackwardRow) for row in part.rows)
             called = any(low <= place < high for place in calls)
             kind = "train" if trained else "forward" if called else "rest"
-            self._keep(
-                tokens, _digest(tokens), times, reads[:mine], samples, kind, start, end, complete or not last
-            )
+            self._keep(tokens, _digest(tokens), times, reads[:mine], samples, kind, start, end, complete or not last)
             del reads[:mine]
             start = end
 

@@ -411,7 +411,9 @@ class Tape:
     def failed(self, func: Any, error: BaseException, site: int | None) -> None:
         """A call raised. Written down once, at the call where the error began."""
         if getattr(error, "__traceback__", None) is not None and isinstance(error, Exception):
-            detail = f"{plain_name(func)}: {type(error).__name__}: {str(error).splitlines()[0][:200] if str(error) else ''}"
+            detail = (
+                f"{plain_name(func)}: {type(error).__name__}: {str(error).splitlines()[0][:200] if str(error) else ''}"
+            )
             self.append(EventRow("error", detail, site, ()))
 
     def sample(self, place: int, result: Any) -> None:

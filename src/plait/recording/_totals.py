@@ -85,9 +85,7 @@ def read_rows(recording: Recording) -> set[int]:
     return {number for (number,) in recording._all("SELECT id FROM row WHERE kind = 'read'")}
 
 
-def step_reads(
-    recording: Recording, graphs: Collection[int], every: int = 1
-) -> Iterator[tuple[int, int, list[Any]]]:
+def step_reads(recording: Recording, graphs: Collection[int], every: int = 1) -> Iterator[tuple[int, int, list[Any]]]:
     """(step, graph, reads as lists in the order of `Read`) of each `every`-th step, if it built one of `graphs`."""
     wanted = set(graphs)
     last = -1
@@ -153,9 +151,7 @@ def built_graphs(recording: Recording) -> list[BuiltGraph]:
 def losses(recording: Recording) -> tuple[float, float] | None:
     """The first and the last loss of the run."""
     ends = [
-        recording._all(
-            f"SELECT loss FROM step WHERE loss IS NOT NULL ORDER BY id {direction} LIMIT 1"
-        )
+        recording._all(f"SELECT loss FROM step WHERE loss IS NOT NULL ORDER BY id {direction} LIMIT 1")
         for direction in ("ASC", "DESC")
     ]
     return (ends[0][0][0], ends[1][0][0]) if ends[0] else None

@@ -78,7 +78,9 @@ class Writer:
     def add(self, table: str, rows: Sequence[tuple[Any, ...]]) -> None:
         """Rows for a table, written with the next batch."""
         if rows and self.stopped is None:
-            self._pending.append((f"INSERT OR REPLACE INTO {table} VALUES ({','.join('?' * len(rows[0]))})", list(rows)))
+            self._pending.append(
+                (f"INSERT OR REPLACE INTO {table} VALUES ({','.join('?' * len(rows[0]))})", list(rows))
+            )
 
     def add_graph(self, graph: NewGraph) -> None:
         """A distinct graph."""

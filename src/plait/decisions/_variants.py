@@ -8,7 +8,18 @@ from dataclasses import dataclass, replace
 from plait.decisions._survey import Built, Survey
 from plait.graph._model import Loop, Site
 from plait.graph._notation import op_name, span, tensor
-from plait.graph._rows import BackwardRow, EnterRow, EventRow, InputRow, ModeRow, OpRow, ReadRow, ReturnRow, Row
+from plait.graph._rows import (
+    BackwardRow,
+    EnterRow,
+    EventRow,
+    InputRow,
+    ModeRow,
+    OpRow,
+    ReadRow,
+    ReturnRow,
+    Row,
+    TensorType,
+)
 
 SHOWN = 8  # variants of a program that are listed and compared one by one
 
@@ -55,6 +66,7 @@ class Program:
     decisions: tuple[int, int]
     saved_bytes: tuple[int, int]
     sizes: str
+    trips: str
     rows: tuple[VariantRow, ...]
 
 
@@ -76,7 +88,7 @@ def read_programs(survey: Survey, shown: int = SHOWN) -> tuple[Program, ...]:
                 number, group[0].kind, sum(v.steps for v in group), len(group), len(read),
                 min(v.first_step for v in group), _range([v.operations for v in group]),
                 _range([v.decisions for v in group]), _range([v.saved_bytes for v in group]),
-                _sizes(survey, read), tuple(rows),
+                _sizes(survey, read), _program_trips(survey, read), tuple(rows),
             )
         )  # fmt: skip
     return tuple(programs)
@@ -87,13 +99,15 @@ def _range(numbers: Sequence[int]) -> tuple[int, int]:
 
 
 def _sizes(survey: Survey, variants: Sequence[Built], most: int = 3) -> str:
-    """The data that came in: `windows f32[8..32, 10..40, 1..4]`, laid over one another for several variants."""
+    """What went into the model: `windows f32[8..32, 10..40, 1..4]`, laid over one another for several variants.
+
+    That is the first tensor that a module used and that is no parameter; in a graph without modules the data that
+    the step did not make.
+    """
     seen: dict[tuple[str, str, int], list[tuple[int, ...]]] = {}
     for variant in variants:
-        for _, row in survey.items(variant.graph):
-            if isinstance(row, InputRow) and row.what == "data":
-                kind = survey.types[row.type]
-                seen.setdefault((row.name or "", kind.dtype, len(kind.shape)), []).append(tuple(kind.shape))
+        for name, kind in _entering(survey, variant.graph):
+            seen.setdefault((name, kind.dtype, len(kind.shape)), []).append(tuple(kind.shape))
     parts = []
     for (name, dtype, _), shapes in seen.items():
         spans = [span(min(extents), max(extents)) for extents in zip(*shapes)]
@@ -101,6 +115,26 @@ def _sizes(survey: Survey, variants: Sequence[Built], most: int = 3) -> str:
     if len(parts) > most:
         parts = [*parts[:most], f"and {len(parts) - most} more"]
     return ", ".join(parts)
+
+
+def _entering(survey: Survey, graph: int) -> list[tuple[str, TensorType]]:
+    tokens = survey.tokens[graph]
+    inputs: list[InputRow] = []
+    for place, token in enumerate(tokens):
+        row = survey.rows[token]
+        if isinstance(row, InputRow):
+            inputs.append(row)
+        if not isinstance(row, OpRow) or row.scope is None:
+            continue
+        for distance, output in row.arguments:
+            made = inputs[-distance - 1] if distance < 0 else survey.rows[tokens[place - distance]]
+            if isinstance(made, InputRow) and made.what not in ("parameter", "buffer"):
+                return [(made.name or "", survey.types[made.type])]
+            if isinstance(made, OpRow):
+                site = survey.site(made.site)
+                name = site.target if site is not None and len(made.outputs) == 1 else None
+                return [(name or "", survey.types[made.outputs[output].type])]
+    return [(row.name or "", survey.types[row.type]) for row in inputs if row.what == "data"]
 
 
 def _trips(survey: Survey, graph: int, most: int = 3) -> str:
@@ -113,6 +147,17 @@ def _trips(survey: Survey, graph: int, most: int = 3) -> str:
     if len(parts) > most:
         parts = [*parts[:most], "..."]
     return ", ".join(parts)
+
+
+def _program_trips(survey: Survey, variants: Sequence[Built], most: int = 3) -> str:
+    around = {(loop.file, loop.line, loop.header) for loop in survey.loops if loop.around}
+    seen: dict[tuple[str, int, str], list[int]] = {}
+    for variant in variants:
+        for key, counts in survey.graph_trips(variant.graph).items():
+            if key not in around:
+                seen.setdefault(key, []).extend(count for count in counts if count is not None)
+    parts = [f"x {span(min(known), max(known))}" for known in seen.values() if known]
+    return ", ".join(parts if len(parts) <= most else [*parts[:most], "..."])
 
 
 def _key(row: Row) -> object:
@@ -183,8 +228,7 @@ def _describe(survey: Survey, before: _Moment | None, mine: _Moment | None, thei
     for place, loop in reversed(_loops_around(survey, before)):
         if ((place, loop) in mine_in) != ((place, loop) in theirs_in):
             site = replace(place, line=loop.line, expression=loop.header)
-            ways = ("goes on", "it ends") if (place, loop) in mine_in else ("ends", "it goes on")
-            return Parting("loop", _without_position(site), *ways)
+            return Parting("loop", site, "goes on" if (place, loop) in mine_in else "ends", "")
     row = my_row if my_row is not None else their_row
     return Parting("op", survey.site(getattr(row, "site", None)), did, did_there)
 
@@ -212,10 +256,6 @@ def _loops_around(survey: Survey, moment: _Moment | None) -> list[tuple[Site, Lo
 def _function(site: Site) -> Site:
     """A stand-in for the function around a site, equal for all of its sites."""
     return Site(-1, site.file, 0, 0, None, None, 0, site.function, "", None, (), (), None, False)
-
-
-def _without_position(site: Site) -> Site:
-    return replace(site, end_line=site.line)
 
 
 def _did(survey: Survey, row: Row | None) -> str:

@@ -127,14 +127,14 @@ def _program_block(program: Program, names: dict[str, str], paint: Paint, width:
     facts = f"{plural(program.steps, kind)}, {plural(program.graphs, 'graph')}, {span(*program.operations)} ops"
     if program.sizes:
         facts += f"; {program.sizes}"
-    if program.graphs == 1 and program.rows[0].trips:
-        facts += f"; rounds {program.rows[0].trips}"
+    if program.trips:
+        facts += f"; rounds {program.trips}"
     yield f"{paint('bold', head)}   {shorten(facts, width - len(head) - 3)}"
     if program.graphs == 1:
         return
     rows = program.rows
     sizes = max((len(row.sizes) for row in rows), default=0)
-    sizes = min(max(sizes, 5 if sizes else 0), 34)
+    sizes = min(max(sizes, 5 if sizes else 0), 24)
     trips = min(max((len(row.trips) for row in rows), default=0), 16)
     trips = max(trips, 6 if trips else 0)
     columns = [f"{'graph':>7}", f"{'steps':>6}", f"{'first':>6}", f"{'ops':>5}"]
@@ -156,7 +156,7 @@ def _parting(parting: Parting, names: dict[str, str]) -> str:
     at = f"{where(parting.site, names)} " if parting.site is not None else ""
     if parting.kind in ("decision", "loop"):
         asked = parting.site.expression if parting.site is not None else "a decision"
-        return f"{at}{shorten(asked, 24)}: {parting.here}, there {parting.there}"
+        at += f"{shorten(asked, 24)}: " if parting.kind == "decision" else f"{shorten(asked, 24)} "
     return f"{at}{parting.here}" + (f", there {parting.there}" if parting.there else "")
 
 

@@ -7,14 +7,15 @@ from typing import TextIO
 
 from plait.graph._marks import MarkKind
 
-WIDTH = 100
+WIDTH = 100  # where the width is not known
+_WIDEST = 120
 
 # One sign a kind of remark, in the order of the legend.
 SIGNS: dict[MarkKind, str] = {
     "decision": "?", "read": "·", "loop": "↻", "cut": "/", "write": "!", "backward": "←", "finding": "!",
 }  # fmt: skip
 NAMES: dict[MarkKind, str] = {
-    "decision": "decision", "read": "value read, nothing decided", "loop": "loop, with its rounds",
+    "decision": "decision", "read": "value only read", "loop": "loop and its rounds",
     "cut": "gradient path cut", "write": "written in place", "backward": "backward pass", "finding": "finding",
 }  # fmt: skip
 
@@ -60,9 +61,9 @@ def fit(text: str, encoding: str | None) -> str:
 
 
 def width(stream: TextIO) -> int:
-    """Columns to write: those of the terminal, at most WIDTH and at least 60."""
+    """Columns to write: those of the terminal within reason; 100 for files and pipes."""
     try:
         columns = os.get_terminal_size(stream.fileno()).columns
     except (OSError, ValueError):  # not a terminal, or a stream without a file behind it
         return WIDTH
-    return max(60, min(WIDTH, columns or WIDTH))
+    return max(60, min(_WIDEST, columns or WIDTH))

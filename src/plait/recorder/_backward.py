@@ -8,9 +8,10 @@ from typing import Any, NamedTuple
 
 import torch
 
-from plait._torch import node_number, pop_mode, push_mode, skip_one_hop, transforms_active
+from plait._torch import node_number, pop_mode, push_mode, sequence_number, skip_one_hop, transforms_active
 from plait.graph._rows import BackwardRow, OpRow
-from plait.recorder._tape import PORTS, SMALL_TENSOR, Tape
+from plait.recorder._new_row import Named, new_row
+from plait.recorder._tape import PORTS, SMALL_TENSOR, OpaqueCall, Tape
 
 
 class NodeStats(NamedTuple):
@@ -70,8 +71,9 @@ class BackwardWatch:
                 watched = list(self._watch(roots, measure))
         tape.backward_depth += 1
         tape.circumstances |= 2
+        before = sequence_number()
         try:
-            return self._opened(func, args, kwargs)
+            result = self._opened(func, args, kwargs)
         except BaseException as error:
             tape.failed(func, error, site)
             raise
@@ -82,7 +84,15 @@ class BackwardWatch:
                 handle.remove()
             self.count += 1
             self.ever = True
-            self.on_done(site)
+        if func is torch.autograd.grad:
+            here = len(tape.tokens)
+            made = new_row(tape, None, Named("grad"), (roots, inputs), {}, result, site, create, before)
+            tape.place_result(made, here, before, (roots, inputs), {}, result)
+        elif create:  # the gradients that lie on the leaves have a graph too
+            entries = tuple(tape.entry(root) for root in roots)
+            tape.opaque.append(OpaqueCall("backward", site, None, entries, before, sequence_number()))
+        self.on_done(site, create)
+        return result
 
     def _opened(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         push_mode(self._mode)

@@ -27,11 +27,21 @@ _FLOATS = {"f64", "f32", "f16", "bf16", "c64", "c128", "f8_e4m3fn", "f8_e5m2"}
 _DETACHES = {"detach": "detach", "detach_": "detach", "data": "data"}
 
 
+class Named:
+    """Stands for a function of which only the name is known."""
+
+    def __init__(self, name: str) -> None:
+        self.__name__ = name
+
+
 def new_row(
-    tape: Tape, key: tuple[Any, ...], func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], result: Any,
-    site: int | None, grad: bool, before: int, after: int,
+    tape: Tape, key: tuple[Any, ...] | None, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], result: Any,
+    site: int | None, grad: bool, before: int,
 ) -> list[Any]:  # fmt: skip
-    """The counts of the row for a call that just returned; the row is not yet on the tape."""
+    """The counts of the row for a call that just returned; the row is not yet on the tape.
+
+    `before` is autograd's number before the call. The row is found again by `key`, if there is one.
+    """
     here = len(tape.tokens)
     tensors = list(tensors_in(args, kwargs))
     entries = [tape.ids[id(tensor)] for _, tensor in tensors]
@@ -45,7 +55,8 @@ def new_row(
     name = plain_name(func)
     if not results and not written:
         made = [0, 0, 0, UNRECORDED, (), 0]
-        tape.hot[key] = made
+        if key is not None:
+            tape.hot[key] = made
         return made
     outputs = results + [tensors[i][1] for i in written if all(tensors[i][1] is not each for each in results)]
     backward, nodes = _backward_nodes(tape, here, outputs, before)
@@ -66,6 +77,9 @@ def new_row(
         _cut(tape, name, grad, entries, ports), _saved(nodes, storages, outputs), backward,
     )  # fmt: skip
     number = tape.number_of(row, tuple(node_number(node) - before for node in nodes), tape.in_arm(site))
+    if key is None:  # not an ordinary call: its nodes may be numbered differently each time
+        for index, node in enumerate(nodes):
+            tape.extra_nodes[node_number(node)] = (here, index)
     made = tape.counts[number]
     if made[5] == 0 and not made[4]:
         flags = 0
@@ -80,7 +94,8 @@ def new_row(
         first = outputs[0]
         shared = output_rows[0].base is not None or output_rows[0].replaces is not None
         made[5] = UNVERSIONED if first.is_inference() else SHARED if shared else first._version
-    tape.hot[key] = made
+    if key is not None:
+        tape.hot[key] = made
     return made
 
 
@@ -253,7 +268,7 @@ def _backward_nodes(
         number = node_number(node)
         if number in found or node.name() == "torch::autograd::AccumulateGrad" or number < tape.first_number:
             continue
-        if number < before and tape.find_node(number) is not None:
+        if number in tape.extra_nodes or (number < before and tape.find_node(number) is not None):
             continue
         found[number] = node
         stack += [parent for parent, _ in node.next_functions if parent is not None]

@@ -175,7 +175,7 @@ def make_handler(tape: Tape, specials: dict[Any, Special]) -> Handler:
             add(kind)
         known = hot_of(tuple(key))
         if known is None:
-            known = new_row(tape, tuple(key), func, args, kwargs or {}, result, site, grad, before, after)
+            known = new_row(tape, tuple(key), func, args, kwargs or {}, result, site, grad, before)
         flags = known[3]
         if flags & UNRECORDED:
             return result

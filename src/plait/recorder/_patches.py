@@ -20,11 +20,18 @@ from torch.overrides import TorchFunctionMode
 
 from plait._torch import pop_mode, push_mode, put_back, sequence_number, take_out
 from plait.graph._rows import EventRow
-from plait.recorder._new_row import flat, new_row, reference_from, tensors_in
+from plait.recorder._new_row import Named, flat, new_row, reference_from, tensors_in
 from plait.recorder._tape import OpaqueCall
 
 if TYPE_CHECKING:
     from plait.recorder._recorder import Record
+
+
+# Modules whose inside is compiled: torch.compile's wrapper and the TorchScript kinds.
+_OPAQUE_MODULES = {"OptimizedModule", "ScriptModule", "RecursiveScriptModule", "TopLevelTracedModule", "TracedModule"}
+
+
+_PLAIN_CALL: Any = nn.Module._wrapped_call_impl
 
 
 class Patches:
@@ -34,6 +41,7 @@ class Patches:
         self._record = record
         self._undo: list[Callable[[], None]] = []
         self.threads_with_work: set[str] = set()
+        self._dynamo_watched = False
 
     def install(self) -> None:
         """Change what has to be changed."""
@@ -47,9 +55,8 @@ class Patches:
         self._set(optimizer, "zero_grad", self._zero_grad(optimizer.zero_grad))
         self._set(nn.Module, "zero_grad", self._zero_grad(nn.Module.zero_grad))
         self._set(threading.Thread, "run", self._thread_run(threading.Thread.run))
-        dynamo = sys.modules.get("torch._dynamo.eval_frame")
-        if dynamo is not None:
-            self._set(dynamo, "_maybe_set_eval_frame", self._compiled(dynamo._maybe_set_eval_frame))
+        self._set(torch, "compile", self._torch_compile(torch.compile))
+        self._watch_dynamo()
 
     def remove(self) -> None:
         """Put everything back."""
@@ -77,12 +84,14 @@ class Patches:
 
     @contextmanager
     def _without_mode(self) -> Iterator[None]:
-        """Run something unseen."""
+        """Run something unseen, with plain module calls: a compiler may look at them."""
         mode = self._record.mode
         above = take_out(mode)
+        call, nn.Module.__call__ = nn.Module.__call__, _PLAIN_CALL  # type: ignore[method-assign]
         try:
             yield
         finally:
+            nn.Module.__call__ = call  # type: ignore[method-assign]
             if above is not None and self._record.active:
                 put_back(mode, above)
 
@@ -93,13 +102,12 @@ class Patches:
         scopes, steps, tape = record.tape.scopes, record.steps_keeper, record.tape
         stack = scopes.stack
         frame_of = sys._getframe
-        opaque_kinds = _opaque_modules()
 
         @functools.wraps(original)
         def call(self: nn.Module, *args: Any, **kwargs: Any) -> Any:
             if thread_of() != record.thread or not record.active:
                 return original(self, *args, **kwargs)
-            if isinstance(self, opaque_kinds):
+            if type(self).__name__ in _OPAQUE_MODULES:
                 return opaque(self, args, kwargs)
             if len(stack) == 1 and not tape.backward_depth:
                 steps.call_begins(tape.site_of(frame_of(1)))
@@ -131,10 +139,7 @@ class Patches:
         if not self._record.active or not any(True for _ in flat(result)):
             return result
         here = len(tape.tokens)
-        made = new_row(
-            tape, (name, site, here), _Named(name), args, kwargs, result, site, torch.is_grad_enabled(), before,
-            sequence_number(),
-        )  # fmt: skip
+        made = new_row(tape, None, Named(name), args, kwargs, result, site, torch.is_grad_enabled(), before)
         tape.place_result(made, here, before, args, kwargs, result)
         return result
 
@@ -238,36 +243,59 @@ class Patches:
     # -- compiled functions, threads ----------------------------------------------------------------------------
 
     def _compiled(self, original: Any) -> Any:
-        """Dynamo would trace our handler: the mode leaves while a compiled function runs."""
+        """Dynamo would trace our handler: the mode leaves while a compiled function runs.
+
+        `original` switches compilation on and off around the call, from one and the same frame.
+        """
         record = self._record
-        out: list[tuple[list[Any], int, str, int | None]] = []
+        under_way: list[tuple[int, Any, OpaqueCall]] = []
 
         def set_frame(callback: Any) -> Any:
-            if self._here():
-                tape = record.tape
-                if callable(callback) and not out:
-                    frame = sys._getframe(1)
-                    code = frame.f_locals.get("fn")
-                    name = getattr(code, "__name__", "function")
-                    site = tape.site_of(frame)
-                    arguments = frame.f_locals.get("args", ()), frame.f_locals.get("kwargs", {})
-                    entries = tuple(tape.entry(tensor) for _, tensor in tensors_in(*arguments))
-                    above = take_out(record.mode)
-                    if above is not None:
-                        out.append((above, sequence_number(), name, site))
-                        record.compiled_entries = entries
-                elif not callable(callback) and out:
-                    above, first, name, site = out.pop()
-                    put_back(record.mode, above)
-                    tape.opaque.append(
-                        OpaqueCall(
-                            f"compiled {name}", site, tape.scopes.stack[-1], record.compiled_entries, first,
-                            sequence_number(),
-                        )
-                    )  # fmt: skip
+            if not self._here():
+                return original(callback)
+            frame = sys._getframe(1)
+            if callable(callback) and not under_way:
+                call = self._compiled_call(frame)
+                unseen = self._without_mode()
+                unseen.__enter__()
+                under_way.append((id(frame), unseen, call))
+            elif under_way and under_way[0][0] == id(frame):
+                _, unseen, call = under_way.pop()
+                unseen.__exit__(None, None, None)
+                record.tape.opaque.append(call._replace(last=sequence_number()))
             return original(callback)
 
         return set_frame
+
+    def _compiled_call(self, frame: Any) -> OpaqueCall:
+        tape = self._record.tape
+        if tape.armed:
+            tape.on_armed()
+        function = frame.f_locals.get("fn")
+        name = f"compiled {getattr(function, '__name__', 'function')}"
+        arguments = frame.f_locals.get("args", ()), frame.f_locals.get("kwargs", {})
+        site = tape.site_of(frame)
+        entries = tuple(tape.entry(tensor) for _, tensor in tensors_in(*arguments))
+        return OpaqueCall(name, site, tape.scopes.stack[-1], entries, sequence_number(), 0)
+
+    def _torch_compile(self, original: Any) -> Any:
+        """The first `torch.compile` of a process loads Dynamo, which then has to be watched."""
+
+        @functools.wraps(original)
+        def compile_(*args: Any, **kwargs: Any) -> Any:
+            result = original(*args, **kwargs)
+            if self._record.active:
+                self._watch_dynamo()
+            return result
+
+        return compile_
+
+    def _watch_dynamo(self) -> None:
+        dynamo = sys.modules.get("torch._dynamo.eval_frame")
+        if dynamo is not None and not self._dynamo_watched:
+            self._dynamo_watched = True
+            self._set(dynamo, "_maybe_set_eval_frame", self._compiled(dynamo._maybe_set_eval_frame))
+            self._undo.append(lambda: setattr(self, "_dynamo_watched", False))
 
     def _thread_run(self, original: Any) -> Any:
         record, seen = self._record, self.threads_with_work
@@ -297,21 +325,6 @@ class _Witness(TorchFunctionMode):
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         self._seen.add(self._name)
         return func(*args, **(kwargs or {}))
-
-
-class _Named:
-    """Stands for a function whose only known fact is its name."""
-
-    def __init__(self, name: str) -> None:
-        self.__name__ = name
-
-
-def _opaque_modules() -> tuple[type, ...]:
-    kinds: list[type] = [torch.jit.ScriptModule]
-    dynamo = sys.modules.get("torch._dynamo.eval_frame")
-    if dynamo is not None:
-        kinds.append(dynamo.OptimizedModule)
-    return tuple(kinds)
 
 
 def _with_subclasses(kind: type) -> Iterator[type]:

@@ -63,7 +63,6 @@ class Record(Recording):
         self.active = False
         self.thread = 0
         self.in_optimizer = False
-        self.compiled_entries: tuple[Any, ...] = ()
         self.tape = Tape(Sites(program_files), values)
         self.mode = _Mode()
         watch = BackwardWatch(self.tape, self.mode)

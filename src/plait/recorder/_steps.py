@@ -73,10 +73,10 @@ class Steps:
         tape = self.tape
         return Mark(len(tape.tokens), [(each.place, each.site) for each in tape.stack], site)
 
-    def backward_done(self, site: int | None) -> None:
-        """A backward pass is over. It ends the step unless an optimizer is at work in this program."""
+    def backward_done(self, site: int | None, create_graph: bool) -> None:
+        """A backward pass is over. It ends the step unless an optimizer is at work, or its result goes on."""
         self._end = self.mark(site)
-        self.tape.armed = not self.optimizers_seen
+        self.tape.armed = not self.optimizers_seen and not create_graph
 
     def optimizer_done(self, site: int | None) -> None:
         """An optimizer has made a step."""

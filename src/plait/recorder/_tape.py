@@ -430,8 +430,10 @@ class Tape:
         self, counts: list[Any], here: int, before: int, args: tuple[Any, ...], kwargs: dict[str, Any], result: Any
     ) -> None:
         """Write down a row that is no ordinary call, and note its results."""
-        from plait.recorder._new_row import MANY, after_special_row
+        from plait.recorder._new_row import MANY, UNRECORDED, after_special_row
 
+        if counts[3] & UNRECORDED:
+            return
         counts[2] += 1
         self.tokens.append(counts[0])
         self.numbers.append(before)

@@ -46,7 +46,7 @@ class Tape:
         self.steps: list[tuple[Any, ...]] = []
         self.samples: list[tuple[Any, ...]] = []
         self.notes: list[tuple[str, str]] = []
-        self.meta = {"program": "model.py", "seconds": "1.5", "python": "3.11.15", "torch": "2.13.0", "status": "0"}
+        self.meta = {"program": "model.py", "seconds": "1.5", "python": "3.11.15", "torch": "2.13.0", "status": "done"}
         self.programs: dict[int, str] = {}
         self.durations = True
 

@@ -195,7 +195,10 @@ class Recording:
         rows = self._all("SELECT tokens FROM graph WHERE id = ?", graph)
         if not rows:
             raise NotFoundError(f"there is no graph number {graph} in this recording")
-        return _numbers(rows[0][0])
+        try:
+            return _numbers(rows[0][0])
+        except (zlib.error, TypeError, ValueError) as error:
+            raise self._damaged(f"graph {graph}", error) from error
 
     def close(self) -> None:
         """Close the file."""
@@ -243,10 +246,23 @@ class Recording:
         self._load_tables()
         rows = self._all("SELECT shapes, structure, program FROM graph WHERE id = ?", number)
         hashes = Hashes(*rows[0]) if rows else None
-        return build(self.tokens(number), self._rows, self._types, self._sites, self._scopes, hashes)
+        try:
+            return build(self.tokens(number), self._rows, self._types, self._sites, self._scopes, hashes)
+        except (LookupError, TypeError, ValueError) as error:
+            raise self._damaged(f"graph {number}", error) from error
+
+    def _damaged(self, what: str, error: Exception) -> RecordingError:
+        reason = f"{type(error).__name__}: {error}"
+        return RecordingError(f"{self.path or 'recording'}: the file is damaged, {what} cannot be read ({reason})")
 
     def _load_tables(self) -> None:
         """Read the parts of the tables that are new since the last call (a live recording grows)."""
+        try:
+            self._load_new()
+        except (LookupError, TypeError, ValueError) as error:
+            raise self._damaged("its tables", error) from error
+
+    def _load_new(self) -> None:
         for number, kind, body in self._all("SELECT id, kind, body FROM row WHERE id > ?", self._rows.last):
             self._rows.written[number] = (kind, body)
             self._rows.last = max(self._rows.last, number)

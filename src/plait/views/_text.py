@@ -30,8 +30,8 @@ def summary(survey: Survey, places: Sequence[Place], paint: Paint) -> str:
 
 def _program(meta: dict[str, str]) -> str:
     text = " ".join(filter(None, (meta.get("program"), meta.get("arguments")))) or "(not named)"
-    status = meta.get("status")
-    ended = f", ended with status {status}" if status not in (None, "", "0", "done") else ""
+    status = meta.get("exit_status", "0")
+    ended = f", ended with status {status}" if status != "0" else ""
     versions = [f"{name} {meta[name]}" for name in ("python", "torch") if meta.get(name)]
     return shorten(text, 60) + ended + (f"   ({', '.join(versions)})" if versions else "")
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from typing import TextIO
 
 from plait.graph._marks import MarkKind
@@ -44,6 +45,35 @@ def colours(stream: TextIO) -> bool:
     return not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb" and stream.isatty()
 
 
+def visible(text: str) -> int:
+    """Columns that a text takes, colours aside."""
+    return len(_CODE.sub("", text))
+
+
+def clip(text: str, width: int) -> str:
+    """The text, cut to `width` columns with `...` at its end; colours take none.
+
+    >>> clip("for x in windows", 10), visible(clip("\x1b[2mfor x in windows\x1b[0m", 10))
+    ('for x i...', 10)
+    """
+    if visible(text) <= width:
+        return text
+    kept, room = [], max(width - 3, 0)
+    coloured = False
+    for part in _CODE.split(text):  # text and codes by turns
+        if part.startswith("\x1b["):
+            kept.append(part)
+            coloured = part != _RESET
+        elif room > 0:
+            kept.append(part[:room])
+            room -= len(part)
+            if room <= 0:
+                break
+    return "".join(kept) + "..." + (_RESET if coloured else "")
+
+
+_RESET = "\x1b[0m"
+_CODE = re.compile(r"(\x1b\[\d*m)")
 _ASCII = str.maketrans({"├": "|", "└": "`", "│": "|", "─": "-", "↻": "@", "←": "<", "·": "."})
 
 

@@ -21,7 +21,7 @@ from plait.graph._notation import (
 )
 from plait.recording import Read, Sample
 from plait.views._lines import short_files
-from plait.views._theme import SIGNS, WIDTH, Paint
+from plait.views._theme import SIGNS, WIDTH, Paint, clip, visible
 
 SMALL = 30  # graphs with fewer nodes show the numbers of their backward walk
 _KINDS = {"carried": ""}
@@ -267,23 +267,9 @@ def _sample(drawing: _Drawing, node: int, what: str) -> str:
 def _with_place(drawing: _Drawing, text: str, number: int | None, indent: int = 0) -> str:
     """The text with its line of the source at the right edge."""
     site = drawing.graph._site_by_id.get(number) if number is not None else None
+    width = drawing.width - indent
     if site is None:
-        return text
+        return clip(text, width)
     place = f"{drawing.files.get(site.file, site.file)}:{site.line}"
-    room = drawing.width - indent - _visible(text)
-    if room < len(place) + 2:
-        text = shorten(text, drawing.width - indent - len(place) - 2) if "\x1b" not in text else text
-        room = max(drawing.width - indent - _visible(text), len(place) + 2)
-    return text + drawing.paint("dim", place.rjust(room))
-
-
-def _visible(text: str) -> int:
-    length, inside = 0, False
-    for character in text:
-        if character == "\x1b":
-            inside = True
-        elif inside:
-            inside = character != "m"
-        else:
-            length += 1
-    return length
+    text = clip(text, max(width - len(place) - 2, 20))
+    return text + drawing.paint("dim", place.rjust(max(width - visible(text), len(place) + 2)))

@@ -32,6 +32,10 @@ def _program(meta: dict[str, str]) -> str:
     text = " ".join(filter(None, (meta.get("program"), meta.get("arguments")))) or "(not named)"
     status = meta.get("exit_status", "0")
     ended = f", ended with status {status}" if status != "0" else ""
+    if meta.get("status", "").startswith("stopped by") and "SystemExit" not in meta["status"]:
+        ended = f", {meta['status']}"
+    elif meta.get("status") == "running":
+        ended = ", still running or killed before it ended"
     versions = [f"{name} {meta[name]}" for name in ("python", "torch") if meta.get(name)]
     return shorten(text, 60) + ended + (f"   ({', '.join(versions)})" if versions else "")
 

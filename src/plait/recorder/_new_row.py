@@ -16,7 +16,7 @@ from plait.recorder._tape import PORTS, Entry, OpaqueCall, Tape
 # What is special about a row, as bits of its flags. 0: it gave one new tensor, which is all there is to note.
 UNRECORDED: Final = 1  # no tensor came out and none was changed
 MANY: Final = 2  # several tensors came out, or something was written in place
-COMPARED: Final = 4  # a comparison: keep both sides for the decision that may follow
+COMPARED: Final = 4  # a comparison of two numbers: keep both sides for the decision that may follow
 DATA_SHAPE: Final = 8  # the size of the result came from data
 
 # Instead of the version of a result: read it each time, or there is none (inference tensors).
@@ -85,7 +85,7 @@ def new_row(
         flags = 0
         if len(outputs) != 1 or written or outputs[0] is not result or output_rows[0].replaces is not None:
             flags |= MANY
-        if func in COMPARISONS:
+        if func in COMPARISONS and len(args) == 2 and all(_is_number(each) for each in args):
             flags |= COMPARED
         if name in DATA_SHAPES or (name in ("__getitem__", "__setitem__") and _has_mask(args)):
             flags |= DATA_SHAPE
@@ -104,7 +104,22 @@ def after_special_row(
 ) -> None:
     """Note the results of a row with flags."""
     flags = known[3]
+    if flags == COMPARED:
+        version = known[5] if known[5] >= 0 else result._version if known[5] == SHARED else None
+        tape.ids[id(result)] = (ref(result), here, known[4], version)
+        try:
+            left, right = args
+            tape.compared = (
+                here,
+                float(left.item() if isinstance(left, torch.Tensor) else left),
+                float(right.item() if isinstance(right, torch.Tensor) else right),
+                COMPARISONS[func],
+            )
+        except RuntimeError:  # inside a transform, where no tensor has a value
+            tape.compared = None
+        return
     if flags & MANY:
+        tape.written = tape.written or bool(tape.rows[known[0]].row.writes)  # type: ignore[union-attr]
         row = tape.rows[known[0]].row
         assert isinstance(row, OpRow)
         outputs = list(flat(result))
@@ -123,10 +138,6 @@ def after_special_row(
     else:
         version = known[5] if known[5] >= 0 else result._version if known[5] == SHARED else None
         tape.ids[id(result)] = (ref(result), here, known[4], version)
-    if flags & COMPARED and isinstance(result, torch.Tensor) and result.numel() == 1:
-        sides = [_number(each) for each in args[:2]]
-        if len(sides) == 2:
-            tape.compared = (here, sides[0], sides[1], COMPARISONS[func])
     if flags & DATA_SHAPE:
         name = tape.rows[known[0]].row.op  # type: ignore[union-attr]
         first = next(flat(result), None)
@@ -234,12 +245,11 @@ def _constant(argument: Any) -> str | None:
     return type(argument).__name__
 
 
-def _number(side: Any) -> float | None:
+def _is_number(side: Any) -> bool:
+    """Whether a side of a comparison is a number that can be had without waiting for a device."""
     if isinstance(side, torch.Tensor):
-        if side.numel() != 1 or side.device.type != "cpu" or transforms_active():
-            return None
-        side = side.item()
-    return float(side) if isinstance(side, (bool, int, float)) else None
+        return side.numel() == 1 and side.device.type == "cpu" and not side.is_complex()
+    return isinstance(side, (bool, int, float))
 
 
 def _has_mask(args: tuple[Any, ...]) -> bool:

@@ -27,10 +27,6 @@ if TYPE_CHECKING:
     from plait.recorder._recorder import Record
 
 
-# Modules whose inside is compiled: torch.compile's wrapper and the TorchScript kinds.
-_OPAQUE_MODULES = {"OptimizedModule", "ScriptModule", "RecursiveScriptModule", "TopLevelTracedModule", "TracedModule"}
-
-
 _PLAIN_CALL: Any = nn.Module._wrapped_call_impl
 
 
@@ -79,19 +75,30 @@ class Patches:
         self._undo.append(undo)
 
     def _here(self) -> bool:
-        record = self._record
-        return record.active and threading.get_ident() == record.thread
+        return threading.get_ident() == self._record.recording_thread
 
     @contextmanager
-    def _without_mode(self) -> Iterator[None]:
-        """Run something unseen, with plain module calls: a compiler may look at them."""
+    def _unseen(self) -> Iterator[None]:
+        """Run something without the mode and with plain module calls: a compiler may look at them."""
         mode = self._record.mode
+        self._record.tape.written = True
         above = take_out(mode)
         call, nn.Module.__call__ = nn.Module.__call__, _PLAIN_CALL  # type: ignore[method-assign]
         try:
             yield
         finally:
             nn.Module.__call__ = call  # type: ignore[method-assign]
+            if above is not None and self._record.active:
+                put_back(mode, above)
+
+    def _quietly(self, func: Any, *args: Any, **kwargs: Any) -> Any:
+        """What `func` returns, run without the mode."""
+        mode = self._record.mode
+        self._record.tape.written = True
+        above = take_out(mode)
+        try:
+            return func(*args, **kwargs)
+        finally:
             if above is not None and self._record.active:
                 put_back(mode, above)
 
@@ -103,15 +110,21 @@ class Patches:
         stack = scopes.stack
         frame_of = sys._getframe
 
+        known_of = scopes.known.get
+
         @functools.wraps(original)
         def call(self: nn.Module, *args: Any, **kwargs: Any) -> Any:
-            if thread_of() != record.thread or not record.active:
+            if thread_of() != record.recording_thread:
                 return original(self, *args, **kwargs)
-            if type(self).__name__ in _OPAQUE_MODULES:
+            known = known_of(id(self))
+            if known is None or known[0]() is not self:
+                scopes.of(self)
+                known = scopes.known[id(self)]
+            if known[2]:
                 return opaque(self, args, kwargs)
             if len(stack) == 1 and not tape.backward_depth:
                 steps.call_begins(tape.site_of(frame_of(1)))
-            stack.append(scopes.of(self))
+            stack.append(known[1])
             try:
                 return original(self, *args, **kwargs)
             finally:
@@ -121,11 +134,13 @@ class Patches:
             name = "compiled" if type(module).__name__ == "OptimizedModule" else "scripted"
             inner = getattr(module, "_orig_mod", module)
             kind = getattr(inner, "original_name", type(inner).__name__)
-            return self._opaque_call(f"{name} {kind}", original, (module, *args), kwargs, frame_of(2))
+            return self._opaque_call(f"{name} {kind}", original, (module, *args), kwargs, frame_of(2), True)
 
         return call
 
-    def _opaque_call(self, name: str, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], frame: Any) -> Any:
+    def _opaque_call(
+        self, name: str, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], frame: Any, hidden: bool
+    ) -> Any:
         """One node for a call whose inside is not looked at; its results are its outputs."""
         tape = self._record.tape
         if tape.armed:
@@ -134,8 +149,11 @@ class Patches:
         for _, tensor in tensors_in(args, kwargs):
             tape.entry(tensor)
         before = sequence_number()
-        with self._without_mode():
-            result = func(*args, **kwargs)
+        if hidden:
+            with self._unseen():
+                result = func(*args, **kwargs)
+        else:
+            result = self._quietly(func, *args, **kwargs)
         if not self._record.active or not any(True for _ in flat(result)):
             return result
         here = len(tape.tokens)
@@ -148,7 +166,8 @@ class Patches:
         def apply(cls: Any, *args: Any, **kwargs: Any) -> Any:
             if not self._here():
                 return original(cls, *args, **kwargs)
-            return self._opaque_call(cls.__name__, functools.partial(original, cls), args, kwargs, sys._getframe(1))
+            inside = functools.partial(original, cls)
+            return self._opaque_call(cls.__name__, inside, args, kwargs, sys._getframe(1), False)
 
         return apply
 
@@ -184,8 +203,7 @@ class Patches:
                 record.steps_keeper.grad_norm = _gradient_norm(optimizer)
             record.in_optimizer = True
             try:
-                with self._without_mode():
-                    result = original(optimizer, *args, **kwargs)
+                result = self._quietly(original, optimizer, *args, **kwargs)
             finally:
                 record.in_optimizer = False
             if self._here():
@@ -220,8 +238,7 @@ class Patches:
             if not self._here() or self._record.in_optimizer:
                 return original(owner, *args, **kwargs)
             site = self._record.tape.site_of(sys._getframe(1))
-            with self._without_mode():
-                result = original(owner, *args, **kwargs)
+            result = self._quietly(original, owner, *args, **kwargs)
             self._record.steps_keeper.zero_grad(EventRow("zero_grad", type(owner).__name__, site, ()))
             return result
 
@@ -256,7 +273,7 @@ class Patches:
             frame = sys._getframe(1)
             if callable(callback) and not under_way:
                 call = self._compiled_call(frame)
-                unseen = self._without_mode()
+                unseen = self._unseen()
                 unseen.__enter__()
                 under_way.append((id(frame), unseen, call))
             elif under_way and under_way[0][0] == id(frame):

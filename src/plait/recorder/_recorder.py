@@ -61,7 +61,7 @@ class Record(Recording):
         super().__init__(writer.connection, None if path is None else str(path))
         self._writer = writer
         self.active = False
-        self.thread = 0
+        self.recording_thread: int | None = None  # the thread that is recorded, while it is
         self.in_optimizer = False
         self.tape = Tape(Sites(program_files), values)
         self.mode = _Mode()
@@ -86,7 +86,7 @@ class Record(Recording):
         if self.active:
             raise PlaitError("this recording is already running; make another one with plait.record()")
         self.active = True
-        self.thread = threading.get_ident()
+        self.recording_thread = threading.get_ident()
         tape = self.tape
         tape.grad, tape.inference = torch.is_grad_enabled(), torch.is_inference_mode_enabled()
         tape.circumstances = 4 * tape.inference
@@ -107,6 +107,7 @@ class Record(Recording):
             return
         take_out(self.mode)
         self.active = False
+        self.recording_thread = None
         _active.discard(self)
         self._patches.remove()
         threads = sorted(self._patches.threads_with_work)
@@ -202,6 +203,7 @@ def _in_child() -> None:
     """A forked child (a DataLoader worker) inherits the mode: make it inert and leave the file to the parent."""
     for each in list(_active):
         each.active = False
+        each.recording_thread = None
         vars(each.mode).pop("__torch_function__", None)
         each._writer.abandon()
     _active.clear()

@@ -130,6 +130,8 @@ class Steps:
         self.watch.stats.clear()
         tape.clear()
         tape.sampling = self.count < SAMPLED_STEPS
+        if tape.sampling:
+            tape.deadline = 0
         if self._held_zero_grad:
             held, self._held_zero_grad = self._held_zero_grad, ()
             for row in held:

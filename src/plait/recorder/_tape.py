@@ -103,8 +103,11 @@ class Tape:
         self.backward_depth = 0
         self.circumstances = 4 * self.inference  # part of every hot key: 2 in a backward pass, 4 in inference mode
         self.armed = False
+        # Whether anything was written in place in this step: only then can a tensor have changed behind our back.
+        self.written = False
         self.sampling = True
-        self.deadline = 0
+        self.deadline = 0  # when the handler calls `tick`; 0 (always) while small tensors are kept
+        self._next_tick = 0
         self.on_armed: Callable[[], None] = lambda: None
         self.on_deadline: Callable[[], None] = lambda: None
 
@@ -242,7 +245,7 @@ class Tape:
         found = self.ids.get(id(tensor))
         if found is None or found[0]() is not tensor:
             return self.unknown(tensor)
-        if found[3] is not None and found[3] != tensor._version:
+        if self.written and found[3] is not None and found[3] != tensor._version:
             return self.changed(tensor, found)
         return found
 
@@ -400,6 +403,7 @@ class Tape:
         self.opaque.clear()
         self.input_places.clear()
         self.compared = None
+        self.written = False
         self.first_number = sequence_number()
         # The functions that are under way enter again at the next event, so that every step stands alone.
         self.stack.clear()
@@ -443,10 +447,14 @@ class Tape:
             counts[4] = (counts[4],)
         after_special_row(self, counts, here, None, args, kwargs, result)
 
-    def tick(self, now: int) -> None:
-        """A second has passed: let the writer save what there is."""
-        self.deadline = now + 1_000_000_000
-        self.on_deadline()
+    def tick(self, now: int, place: int, result: Any) -> None:
+        """The deadline is over: a second has passed, or small tensors are being kept."""
+        if self.sampling:
+            self.sample(place, result)
+        if now > self._next_tick:
+            self._next_tick = now + 1_000_000_000
+            self.on_deadline()
+        self.deadline = 0 if self.sampling else self._next_tick
 
 
 def _version(tensor: torch.Tensor) -> int | None:

@@ -7,8 +7,8 @@ import sys
 from pathlib import Path
 
 import pytest
-from handmade import loop, product
 
+from handmade import loop, product
 from plait import __version__, views
 from plait.__main__ import main
 
@@ -87,9 +87,7 @@ WRONG = [
 
 
 @pytest.mark.parametrize(("words", "status", "sentence"), WRONG)
-def test_mistakes(
-    file: str, capsys: pytest.CaptureFixture[str], words: list[str], status: int, sentence: str
-) -> None:
+def test_mistakes(file: str, capsys: pytest.CaptureFixture[str], words: list[str], status: int, sentence: str) -> None:
     assert main([word.format(file=file) for word in words]) == status
     out, err = capsys.readouterr()
     assert err == sentence.format(file=file)
@@ -133,7 +131,9 @@ def test_a_fault_of_ours_is_a_sentence_too(
         main(["show", file])
 
 
-@pytest.mark.parametrize("words", [["--help"], ["-h"], ["help"], ["help", "show"], ["show", "--help"], ["export", "-h"]])
+@pytest.mark.parametrize(
+    "words", [["--help"], ["-h"], ["help"], ["help", "show"], ["show", "--help"], ["export", "-h"]]
+)
 def test_help(capsys: pytest.CaptureFixture[str], words: list[str]) -> None:
     assert main(words) == 0
     out, err = capsys.readouterr()
@@ -172,7 +172,11 @@ for to in ("dot", "mermaid", "json", "perfetto"):
 assert "argparse" in sys.modules
 """
     done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, env=os.environ | {"PYTHONPATH": str(SRC)}, timeout=60
+        [sys.executable, "-c", code],
+        capture_output=True,
+        text=True,
+        env=os.environ | {"PYTHONPATH": str(SRC)},
+        timeout=60,
     )
     assert (done.returncode, done.stderr) == (0, "")
 

@@ -4,10 +4,10 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
-from handmade import Tape, loop
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from handmade import Tape, loop
 from plait.decisions import Place, Survey, read_decisions
 from plait.recording import load
 
@@ -29,7 +29,9 @@ def test_a_decision_in_a_loop_is_one_place(tmp_path: Path) -> None:
 
 @settings(max_examples=25, deadline=None)
 @given(st.lists(st.lists(st.booleans(), min_size=1, max_size=6), min_size=1, max_size=12))
-def test_counts_are_exact_whatever_is_looked_at(tmp_path_factory: pytest.TempPathFactory, rounds: list[list[bool]]) -> None:
+def test_counts_are_exact_whatever_is_looked_at(
+    tmp_path_factory: pytest.TempPathFactory, rounds: list[list[bool]]
+) -> None:
     (place,) = places(loop(rounds), tmp_path_factory.mktemp("x"), budget=3)
     everything = [outcome for outcomes in rounds for outcome in outcomes]
     assert place.count == len(everything)
@@ -51,7 +53,9 @@ if ready and not h.any():
 """
 
 
-def reads(numbers: Sequence[float], line: int, expression: str, then: Callable[[Tape, float], None] | None = None) -> Tape:
+def reads(
+    numbers: Sequence[float], line: int, expression: str, then: Callable[[Tape, float], None] | None = None
+) -> Tape:
     tape = Tape(NUMBERS)
     kind = tape.type()
     for number in numbers:

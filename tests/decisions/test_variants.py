@@ -3,7 +3,6 @@
 from pathlib import Path
 
 from handmade import Tape, loop, loop_step
-
 from plait.decisions import Program, Survey, read_programs
 from plait.recording import load
 
@@ -18,7 +17,9 @@ def partings(tape: Tape, path: Path) -> list[tuple[str, int | None, str, str]]:
     found = [row.parting for row in program.rows]
     assert found[0] is None
     return [
-        (each.kind, each.site.line if each.site else None, each.here, each.there) for each in found[1:] if each is not None
+        (each.kind, each.site.line if each.site else None, each.here, each.there)
+        for each in found[1:]
+        if each is not None
     ]
 
 

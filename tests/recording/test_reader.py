@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from handmade import Tape, loop, product
 
+from handmade import Tape, loop, product
 from plait._errors import NotFoundError, RecordingError
 from plait.recording import Recording, load
 from plait.recording._schema import FORMAT
@@ -70,9 +70,9 @@ def test_a_step_over_the_limit_keeps_no_graph(tmp_path: Path) -> None:
     tape = loop([[True]])
     tape.enter("main")
     tape.end_step(keep=False)
-    with load(tape.write(tmp_path / "x.plait")) as recording:
-        with pytest.raises(NotFoundError, match="step 1 kept no graph: the limit"):
-            recording.graph_of(1)
+    path = tape.write(tmp_path / "x.plait")
+    with load(path) as recording, pytest.raises(NotFoundError, match="step 1 kept no graph: the limit"):
+        recording.graph_of(1)
 
 
 def test_the_html_summary_escapes(file: Path, tmp_path: Path) -> None:
@@ -88,10 +88,9 @@ def test_the_html_summary_escapes(file: Path, tmp_path: Path) -> None:
 
 
 def sentence(path: Path) -> str:
-    with pytest.raises(RecordingError) as caught:
-        with load(path) as recording:
-            for step in recording.steps:
-                recording.graph_of(step)
+    with pytest.raises(RecordingError) as caught, load(path) as recording:
+        for step in recording.steps:
+            recording.graph_of(step)
     text = str(caught.value)
     assert "\n" not in text and text.startswith(str(path))
     return text

@@ -3,11 +3,12 @@
 import json
 import re
 from collections.abc import Iterator
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
-from handmade import Tape, loop, product
 
+from handmade import Tape, loop, product
 from plait import views
 from plait.recording import Recording, load
 
@@ -185,7 +186,7 @@ def test_perfetto_slices_lie_inside_their_loops(recording: Recording) -> None:
     slices = [event for event in document["traceEvents"] if event["ph"] == "X" and event["tid"] == 2]
     ops = [event for event in slices if event["cat"] == "op"]
     assert len(ops) == 18
-    for one, two in zip(ops, ops[1:], strict=False):
+    for one, two in pairwise(ops):
         assert two["ts"] == pytest.approx(one["ts"] + one["dur"])
     (over,) = [event for event in slices if event["name"] == "for x in xs"]
     inside = [event for event in ops if over["ts"] <= event["ts"] < over["ts"] + over["dur"]]

@@ -92,9 +92,9 @@ def read_decisions(survey: Survey, budget: int = READ_BUDGET) -> tuple[Place, ..
     tallies: dict[tuple[int | None, str], _Tally] = {}
     for total in read_totals(survey.recording):
         tally = tallies.setdefault((total.site, total.how), _Tally(total.how, total.comparison))
-        tally.count += total.count
+        tally.count += total.runs
         if total.outcome is not None:
-            tally.bools[total.outcome] = tally.bools.get(total.outcome, 0) + total.count
+            tally.bools[total.outcome] = tally.bools.get(total.outcome, 0) + total.runs
     sampled = _read_numbers(survey, tallies, budget) if tallies else False
     arms = _arms_seen(survey) if any(_unclear(survey.site(site)) for site, _ in tallies) else {}
     places = [

@@ -29,8 +29,8 @@ class Parting:
     """The first point at which a variant differs from the most frequent one of its program.
 
     `kind` is `decision` (a value that was read fell differently), `loop` (one went on, the other ended), `op`
-    (another operation ran, or none), `size` and `argument` (the same operations on other sizes, with other numbers) or `source`
-    (the same, on values that come from elsewhere). `here` and `there` say what this variant and the other one did.
+    (another operation ran, or none), `size` and `argument` (the same operations on other sizes, with other numbers)
+    or `source` (the same, on values from elsewhere). `here` and `there` say what this variant and the other one did.
     """
 
     kind: str

@@ -29,7 +29,6 @@ from plait.graph._rows import (
     InputRow,
     ModeRow,
     OpRow,
-    OutputRow,
     ParentRow,
     ReadRow,
     Reference,

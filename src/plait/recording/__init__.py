@@ -1,7 +1,8 @@
 """A run on disk: steps, distinct graphs, decisions. Needs no torch."""
 
 from plait.recording._model import BackwardStats, Read, Sample, SeenDecision, Step, Variant
-from plait.recording._reader import Recording, load
+from plait.recording._open import load
+from plait.recording._reader import Recording
 from plait.recording._totals import (
     BuiltGraph,
     OpTotal,

@@ -17,7 +17,7 @@ class OpTotal(NamedTuple):
     cut: str | None
     writes: bool
     in_backward: bool
-    count: int
+    runs: int
     ns: int
 
 
@@ -28,7 +28,7 @@ class ReadTotal(NamedTuple):
     site: int | None
     outcome: bool | None
     comparison: str | None
-    count: int
+    runs: int
 
 
 class OtherTotal(NamedTuple):
@@ -38,7 +38,7 @@ class OtherTotal(NamedTuple):
     what: str
     detail: str
     site: int | None
-    count: int
+    runs: int
     ns: int
 
 
@@ -63,7 +63,7 @@ def read_totals(recording: Recording) -> list[ReadTotal]:
         "SELECT json_extract(body, '$[0]', '$[1]', '$[3]', '$[4]') AS what, SUM(count) FROM row"
         " WHERE kind = 'read' AND count > 0 GROUP BY what"
     )
-    return [ReadTotal(*json.loads(what), count) for what, count in found]
+    return [ReadTotal._make([*json.loads(what), count]) for what, count in found]
 
 
 def other_totals(recording: Recording) -> list[OtherTotal]:
@@ -110,7 +110,7 @@ class StepGroup(NamedTuple):
 
     graph: int | None
     kind: str
-    count: int
+    steps: int
     first_step: int
     last_step: int
     ns: int
@@ -124,8 +124,8 @@ def step_groups(recording: Recording) -> list[StepGroup]:
         map(
             StepGroup._make,
             recording._all(
-                "SELECT graph, kind, COUNT(*), MIN(id), MAX(id), SUM(ns), SUM(operations_ns), SUM(NOT complete) FROM step"
-                " GROUP BY graph, kind ORDER BY MIN(id)"
+                "SELECT graph, kind, COUNT(*), MIN(id), MAX(id), SUM(ns), SUM(operations_ns), SUM(NOT complete)"
+                " FROM step GROUP BY graph, kind ORDER BY MIN(id)"
             ),
         )
     )

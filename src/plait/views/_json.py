@@ -50,10 +50,10 @@ def show_document(survey: Survey, places: Sequence[Place], programs: Sequence[Pr
 def _steps(survey: Survey) -> dict[str, Any]:
     kinds: dict[str, dict[str, int]] = {}
     for group in survey.groups:
-        sums = kinds.setdefault(group.kind, {"count": 0, "ns": 0, "operations_ns": 0, "incomplete": 0, "not_kept": 0})
-        for name in ("count", "ns", "operations_ns", "incomplete"):
+        sums = kinds.setdefault(group.kind, {"steps": 0, "ns": 0, "operations_ns": 0, "incomplete": 0, "not_kept": 0})
+        for name in ("steps", "ns", "operations_ns", "incomplete"):
             sums[name] += getattr(group, name) or 0
-        sums["not_kept"] += group.count if group.graph is None else 0
+        sums["not_kept"] += group.steps if group.graph is None else 0
     return kinds
 
 

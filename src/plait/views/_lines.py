@@ -49,7 +49,7 @@ def lines_of(survey: Survey, places: Sequence[Place]) -> Lines:
     for read in read_totals(survey.recording):
         place = survey.site(read.site)
         if place is not None:
-            at(place).runs = max(at(place).runs, read.count)
+            at(place).runs = max(at(place).runs, read.runs)
     saved_step = _add_saved(survey, at)
     lines = Lines(files, sum(total.ns for total in totals), saved_step)
     marks = [
@@ -72,9 +72,9 @@ def _per_site(survey: Survey, totals: Iterable[OpTotal]) -> dict[Site, tuple[int
         if total.site is None:
             continue
         # An expression runs its outermost operation once a time; operations inside it may repeat.
-        runs = per_op[total.site, total.op] = per_op.get((total.site, total.op), 0) + total.count
+        runs = per_op[total.site, total.op] = per_op.get((total.site, total.op), 0) + total.runs
         most, ops, ns = found.get(total.site, (0, 0, 0))
-        found[total.site] = (max(most, runs), ops + total.count, ns + total.ns)
+        found[total.site] = (max(most, runs), ops + total.runs, ns + total.ns)
     return {survey.sites[number]: numbers for number, numbers in found.items()}
 
 
@@ -175,7 +175,7 @@ def _cut_marks(survey: Survey, totals: Iterable[OpTotal]) -> Iterable[Mark]:
         name = op_name(total.op)
         text = name if name == total.cut else f"{name}, {total.cut}"
         key = (site.file, site.line, text)
-        counts[key] = counts.get(key, 0) + total.count
+        counts[key] = counts.get(key, 0) + total.runs
     for (file, line, text), count in counts.items():
         yield Mark("cut", f"{times(count)} {text}", file, line, 40)
 
@@ -187,10 +187,10 @@ def _other_marks(survey: Survey, totals: Iterable[OtherTotal]) -> Iterable[Mark]
             continue
         if total.kind == "backward":
             keeps = ", keeps the graph" if total.detail == "on" else ""
-            yield Mark("backward", f"{plural(total.count, 'backward pass', 'backward passes')}{keeps}",
+            yield Mark("backward", f"{plural(total.runs, 'backward pass', 'backward passes')}{keeps}",
                        site.file, site.line, 50)  # fmt: skip
         elif total.kind == "mode" and total.detail == "off":
-            yield Mark("cut", f"{times(total.count)} {total.what}", site.file, site.line, 40)
+            yield Mark("cut", f"{times(total.runs)} {total.what}", site.file, site.line, 40)
 
 
 def short_files(files: Iterable[str]) -> dict[str, str]:

@@ -46,7 +46,7 @@ def _steps(survey: Survey) -> str:
     kinds: dict[str, list[int]] = {}
     for group in survey.groups:
         sums = kinds.setdefault(group.kind, [0, 0])
-        sums[0] += group.count
+        sums[0] += group.steps
         sums[1] += group.ns
     ordered = sorted(kinds.items(), key=lambda item: (item[0] == "rest", -item[1][0]))
     text = ", ".join(plural(count, _KINDS.get(kind, kind)) for kind, (count, _) in ordered)
@@ -87,7 +87,7 @@ def _decisions(places: Sequence[Place]) -> str:
 def _time(survey: Survey) -> str:
     meta = survey.recording.meta
     totals = op_totals(survey.recording)
-    count, spent = sum(total.count for total in totals), sum(total.ns for total in totals)
+    count, spent = sum(total.runs for total in totals), sum(total.ns for total in totals)
     parts = []
     if meta.get("seconds"):
         parts.append(f"{duration(float(meta['seconds']) * 1e9)} in all")

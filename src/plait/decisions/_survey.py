@@ -70,6 +70,7 @@ class Survey:
         self.graphs = _built(self.groups, built_graphs(recording))
         self.by_graph = {each.graph: each for each in self.graphs}
         self._moves: dict[int, tuple[EnterRow | ReturnRow | None, int | None]] = {}
+        self._trips_of: dict[int, dict[tuple[str, int, str], list[int | None]]] = {}
         self.tokens: dict[int, array[int]] = {graph: recording.tokens(graph) for graph in self._choose(budget)}
         self.complete = len(self.tokens) == len(self.graphs)
 
@@ -110,8 +111,10 @@ class Survey:
         kinds: dict[tuple[str, int, str], str] = {}
         around: set[tuple[str, int, str]] = set()
         for graph in self.tokens:
+            of_graph = self._trips_of[graph] = {}
             for key, kind, count, open_at_end in self._trips(graph):
                 trips.setdefault(key, []).append(count)
+                of_graph.setdefault(key, []).append(count)
                 kinds[key] = kind
                 if open_at_end and not self._ends_the_run(graph):
                     around.add(key)
@@ -128,11 +131,9 @@ class Survey:
         return variant.steps <= 1 and variant.first_step == self.last_step
 
     def graph_trips(self, graph: int) -> dict[tuple[str, int, str], list[int | None]]:
-        """The trip counts of every loop in one graph, by (file, line, header)."""
-        found: dict[tuple[str, int, str], list[int | None]] = {}
-        for key, _, count, _ in self._trips(graph):
-            found.setdefault(key, []).append(count)
-        return found
+        """The rounds of every loop in one graph that was read, without those around the steps."""
+        around = {(loop.file, loop.line, loop.header) for loop in self.loops if loop.around}
+        return {key: counts for key, counts in self._trips_of[graph].items() if key not in around}
 
     def _trips(self, graph: int) -> Iterator[tuple[tuple[str, int, str], str, int | None, bool]]:
         """(file, line and header; kind; trips; still open at the end) of every run of a loop in a graph."""

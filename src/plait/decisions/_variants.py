@@ -82,13 +82,13 @@ def read_programs(survey: Survey, shown: int = SHOWN) -> tuple[Program, ...]:
             parting = None
             if variant is not listed[0]:
                 parting = _parting(survey, keys, variant.graph, listed[0].graph)
-            rows.append(VariantRow(variant, _sizes(survey, [variant]), _trips(survey, variant.graph), parting))
+            rows.append(VariantRow(variant, _sizes(survey, [variant]), _rounds(survey, [variant]), parting))
         programs.append(
             Program(
                 number, group[0].kind, sum(v.steps for v in group), len(group), len(read),
                 min(v.first_step for v in group), _range([v.operations for v in group]),
                 _range([v.decisions for v in group]), _range([v.saved_bytes for v in group]),
-                _sizes(survey, read), _program_trips(survey, read), tuple(rows),
+                _sizes(survey, read), _rounds(survey, read), tuple(rows),
             )
         )  # fmt: skip
     return tuple(programs)
@@ -137,25 +137,12 @@ def _entering(survey: Survey, graph: int) -> list[tuple[str, TensorType]]:
     return [(row.name or "", survey.types[row.type]) for row in inputs if row.what == "data"]
 
 
-def _trips(survey: Survey, graph: int, most: int = 3) -> str:
-    around = {(loop.file, loop.line, loop.header) for loop in survey.loops if loop.around}
-    parts = []
-    for key, counts in survey.graph_trips(graph).items():
-        known = [count for count in counts if count is not None]
-        if known and key not in around:
-            parts.append(f"x {span(min(known), max(known))}")
-    if len(parts) > most:
-        parts = [*parts[:most], "..."]
-    return ", ".join(parts)
-
-
-def _program_trips(survey: Survey, variants: Sequence[Built], most: int = 3) -> str:
-    around = {(loop.file, loop.line, loop.header) for loop in survey.loops if loop.around}
+def _rounds(survey: Survey, variants: Sequence[Built], most: int = 3) -> str:
+    """The rounds of their loops, laid over one another: `x 3..14`."""
     seen: dict[tuple[str, int, str], list[int]] = {}
     for variant in variants:
         for key, counts in survey.graph_trips(variant.graph).items():
-            if key not in around:
-                seen.setdefault(key, []).extend(count for count in counts if count is not None)
+            seen.setdefault(key, []).extend(count for count in counts if count is not None)
     parts = [f"x {span(min(known), max(known))}" for known in seen.values() if known]
     return ", ".join(parts if len(parts) <= most else [*parts[:most], "..."])
 

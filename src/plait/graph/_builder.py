@@ -248,6 +248,9 @@ class GraphBuilder:
         if parent.how == "leaf":
             leaf = self._value((parent.distance, parent.index))
             return self._accumulator(leaf), parent.number
+        if parent.how == "value":
+            grad_fn = self._values[self._value((parent.distance, parent.index))].grad_fn
+            return None if grad_fn is None else (grad_fn, parent.number)
         return self._grads_at[self._place - parent.distance][parent.index], parent.number
 
     def _accumulator(self, leaf: int) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 
 from plait.graph._model import (
     Backward,
@@ -28,7 +29,6 @@ from plait.graph._rows import (
     InputRow,
     ModeRow,
     OpRow,
-    OutputRow,
     ParentRow,
     ReadRow,
     Reference,
@@ -70,6 +70,7 @@ class GraphBuilder:
         self._modes: list[ModeChange] = []
         self._events: list[Event] = []
         self._regions = RegionBuilder(sites)
+        self._named: tuple[int | None, int | None, int] | None = None  # site, region, value of the last named result
         self._hashes = hashes
         self._hasher = HashBuilder(types, sites) if hashes is None else None
 
@@ -173,6 +174,7 @@ class GraphBuilder:
         site = None if row.site is None else self._sites[row.site]
         written = [arguments[index] for index in row.writes]
         outputs = []
+        region = self._regions.at(row.site)
         for index, output in enumerate(row.outputs):
             base, previous = None, None
             if output.replaces is not None:
@@ -181,10 +183,14 @@ class GraphBuilder:
             elif output.base is not None:
                 base = arguments[output.base]
             name = site.target if site is not None and len(row.outputs) == 1 else None
+            if name is not None and index == 0:
+                self._unname(row.site, region)
             grad_fn = None if output.grad_fn is None else first_grad + output.grad_fn
             if grad_fn is None and previous is not None and not self._types[output.type].leaf:
                 grad_fn = self._values[previous].grad_fn
             outputs.append(self._new_value(node, index, output.type, base, previous, grad_fn, name))
+            if name is not None:
+                self._named = row.site, region, outputs[-1]
         self._made[self._place] = tuple(outputs)
         for name, parents in row.backward:
             self._backward_nodes.append(BackwardNode(len(self._backward_nodes), name, node, (), None))
@@ -200,10 +206,16 @@ class GraphBuilder:
         self._nodes.append(
             Node(
                 node, "op", row.op, tuple(map(Edge, arguments, row.positions)), tuple(outputs), row.site, row.scope,
-                self._regions.at(row.site), row.constants, row.cut, tuple(written), saved, grads, row.grad_mode,
+                region, row.constants, row.cut, tuple(written), saved, grads, row.grad_mode,
                 row.in_backward, number,
             )
         )  # fmt: skip
+
+    def _unname(self, site: int | None, region: int | None) -> None:
+        """The name belongs to what the expression gives in the end, not to operations on the way there."""
+        if self._named is not None and self._named[:2] == (site, region):
+            last = self._values[self._named[2]]
+            self._values[last.id] = replace(last, name=None)
 
     def _new_value(
         self, node: int, output: int, kind: int, base: int | None, previous: int | None,
@@ -236,6 +248,9 @@ class GraphBuilder:
         if parent.how == "leaf":
             leaf = self._value((parent.distance, parent.index))
             return self._accumulator(leaf), parent.number
+        if parent.how == "value":
+            grad_fn = self._values[self._value((parent.distance, parent.index))].grad_fn
+            return None if grad_fn is None else (grad_fn, parent.number)
         return self._grads_at[self._place - parent.distance][parent.index], parent.number
 
     def _accumulator(self, leaf: int) -> int:

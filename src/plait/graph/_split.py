@@ -136,7 +136,7 @@ class _Splitter:
         def parent(old: ParentRow | None) -> ParentRow | None:
             if old is None or old.how == "old":
                 return old
-            if old.how == "leaf":
+            if old.how in ("leaf", "value"):
                 distance, output = moved((old.distance, old.index))
                 return old._replace(distance=distance, index=output)
             target = place - old.distance
@@ -174,7 +174,7 @@ def _references(row: Row) -> list[Reference]:
             (each.distance, each.index)
             for _, parents in row.backward
             for each in parents
-            if each is not None and each.how == "leaf"
+            if each is not None and each.how in ("leaf", "value")
         ]
         return [*row.arguments, *leaves]
     if isinstance(row, (ReadRow, AliasRow)):

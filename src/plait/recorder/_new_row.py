@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, Final
 from weakref import ref
 
@@ -59,7 +59,7 @@ def new_row(
             tape.hot[key] = made
         return made
     outputs = results + [tensors[i][1] for i in written if all(tensors[i][1] is not each for each in results)]
-    backward, nodes = _backward_nodes(tape, here, outputs, before)
+    backward, nodes = _backward_nodes(tape, here, outputs, before, entries)
     storages = [storage_key(tensor) for _, tensor in tensors]
     ports = tuple(tape.port_of(output, index) for index, output in enumerate(outputs))
     output_rows = []
@@ -266,7 +266,7 @@ def _own_grad_fn(output: torch.Tensor, nodes: list[Any]) -> int | None:
 
 
 def _backward_nodes(
-    tape: Tape, here: int, outputs: list[torch.Tensor], before: int
+    tape: Tape, here: int, outputs: list[torch.Tensor], before: int, entries: Sequence[Entry] = ()
 ) -> tuple[tuple[tuple[str, tuple[ParentRow | None, ...]], ...], list[Any]]:
     """The backward nodes that the call made, in the order of their numbers, with their parents."""
     if transforms_active():
@@ -289,12 +289,14 @@ def _backward_nodes(
             tape.extra_nodes[number] = (here, index)
     own = {number: index for index, number in enumerate(numbers)}
     rows = tuple(
-        (node.name(), tuple(_parent(tape, here, own, *each) for each in node.next_functions)) for node in nodes
+        (node.name(), tuple(_parent(tape, here, own, entries, *each) for each in node.next_functions)) for node in nodes
     )
     return rows, nodes
 
 
-def _parent(tape: Tape, here: int, own: dict[int, int], node: Any, number: int) -> ParentRow | None:
+def _parent(
+    tape: Tape, here: int, own: dict[int, int], entries: Sequence[Entry], node: Any, number: int
+) -> ParentRow | None:
     if node is None:
         return None
     variable = getattr(node, "variable", None)
@@ -310,6 +312,10 @@ def _parent(tape: Tape, here: int, own: dict[int, int], node: Any, number: int) 
     place = tape.find_node(node_number(node))
     if place is None:
         return ParentRow("old", 0, 0, number)
+    for entry in entries:
+        row = tape.rows[tape.tokens[entry[1]]].row if entry[1] == place[0] else None
+        if isinstance(row, OpRow) and row.outputs[entry[2] % PORTS].grad_fn == place[1]:
+            return ParentRow("value", *reference_from(here, entry), number)
     return ParentRow("node", here - place[0], place[1], number)
 
 

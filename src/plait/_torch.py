@@ -77,7 +77,7 @@ def storage_key(tensor: torch.Tensor) -> int | None:
 
 def take_out(mode: Any) -> list[Any] | None:
     """Remove `mode` from the stack, wherever it is; the modes that were above it, for `put_back`. None: not there."""
-    above = []
+    above: list[Any] = []
     while mode_depth():
         top = pop_mode()
         if top is mode:

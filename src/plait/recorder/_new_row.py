@@ -119,7 +119,7 @@ def after_special_row(
             tape.compared = None
         return
     if flags & MANY:
-        tape.written = tape.written or bool(tape.rows[known[0]].row.writes)  # type: ignore[union-attr]
+        tape.written = tape.written or bool(tape.rows[known[0]].row.writes)
         row = tape.rows[known[0]].row
         assert isinstance(row, OpRow)
         outputs = list(flat(result))
@@ -139,10 +139,10 @@ def after_special_row(
         version = known[5] if known[5] >= 0 else result._version if known[5] == SHARED else None
         tape.ids[id(result)] = (ref(result), here, known[4], version)
     if flags & DATA_SHAPE:
-        name = tape.rows[known[0]].row.op  # type: ignore[union-attr]
+        name = tape.rows[known[0]].row.op
         first = next(flat(result), None)
         count = None if first is None or first.dim() == 0 else first.shape[0]
-        site = tape.rows[known[0]].row.site  # type: ignore[union-attr]
+        site = tape.rows[known[0]].row.site
         tape.append(ReadRow(DATA_SHAPES.get(name, "mask"), site, (1, 0), None, None))
         tape.reads.append((count, None, None))
 

@@ -460,9 +460,10 @@ class Tape:
             self.sampling = False
             return
         for output, tensor in enumerate(result if isinstance(result, (tuple, list)) else (result,)):
-            if type(tensor) in (torch.Tensor, torch.nn.Parameter) and tensor.device.type == "cpu":
-                if tensor.numel() <= SMALL_TENSOR and not transforms_active():
-                    self.samples.append((place, output, "value", tensor.tolist()))
+            if type(tensor) not in (torch.Tensor, torch.nn.Parameter) or tensor.device.type != "cpu":
+                continue
+            if tensor.numel() <= SMALL_TENSOR and not transforms_active():
+                self.samples.append((place, output, "value", tensor.tolist()))
 
     def place_result(
         self, counts: list[Any], here: int, before: int, args: tuple[Any, ...], kwargs: dict[str, Any], result: Any

@@ -39,6 +39,18 @@ def transforms_active() -> bool:
     return _innermost_transform() is not None
 
 
+def grad_fn_of(tensor: torch.Tensor) -> Any:
+    """The tensor's backward node; None if it has none, or may have none any more.
+
+    A view of which the base was written to has its node made anew when it is looked at, and some may not be:
+    asking then raises (outputs of `chunk` and `unbind`).
+    """
+    try:
+        return tensor.grad_fn
+    except RuntimeError:
+        return None
+
+
 def node_number(node: Any) -> int:
     """The sequence number of a backward node."""
     return int(node._sequence_nr())

@@ -1,6 +1,7 @@
 """Walks against brute force on random graphs, and on a chain that no recursion survives."""
 
 import time
+from itertools import pairwise
 
 import pytest
 from hypothesis import given
@@ -51,7 +52,7 @@ def test_a_path_is_shortest_and_follows_the_flow(tape: Tape) -> None:
         else:
             assert found is not None and len(found) == distance[start] + 1
             assert found[0].id == start and found[-1].id == last
-            for one, two in zip(found, found[1:]):
+            for one, two in pairwise(found):
                 assert one.id in sources(graph, two.id)
 
 
@@ -72,7 +73,7 @@ def test_an_alias_carries_both_the_write_and_what_was_there() -> None:
     base = tape.op("zeros", out=kind)
     view = tape.op("__getitem__", tape.to(base), out=kind, bases=(0,))
     tape.op("add_", tape.to(view), out=kind, bases=(0,), writes=(0,))
-    alias = tape.row(AliasRow(tape.to(base), 1, kind, None))
+    alias = tape.row(AliasRow(tape.to(base), 1, kind, None, 0, ()))
     tape.op("sum", tape.to(alias), out=tape.type(leaf=False))
     graph = tape.graph()
     assert sources(graph, 3) == (2, 0)

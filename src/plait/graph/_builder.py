@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 
 from plait.graph._model import (
     Backward,
@@ -28,7 +29,6 @@ from plait.graph._rows import (
     InputRow,
     ModeRow,
     OpRow,
-    OutputRow,
     ParentRow,
     ReadRow,
     Reference,
@@ -70,6 +70,7 @@ class GraphBuilder:
         self._modes: list[ModeChange] = []
         self._events: list[Event] = []
         self._regions = RegionBuilder(sites)
+        self._named: tuple[int | None, int | None, int] | None = None  # site, region, value of the last named result
         self._hashes = hashes
         self._hasher = HashBuilder(types, sites) if hashes is None else None
 
@@ -119,8 +120,8 @@ class GraphBuilder:
     def finish(self) -> Graph:
         """The graph. The builder must not be used after this."""
         regions = self._regions.finish()
-        used_sites = {item.site for item in (*self._nodes, *self._decisions, *self._backwards, *self._modes,
-                                             *self._events, *regions)}  # fmt: skip
+        with_sites = (self._nodes, self._decisions, self._backwards, self._modes, self._events, regions)
+        used_sites = {item.site for items in with_sites for item in items}
         used_scopes = {node.scope for node in self._nodes}
         hashes = self._hashes or (self._hasher.finish() if self._hasher is not None else Hashes("", "", ""))
         return Graph(
@@ -138,7 +139,7 @@ class GraphBuilder:
 
     def _input(self, number: int, row: InputRow) -> None:
         node = len(self._nodes)
-        value = self._new_value(node, 0, row.type, None, None, None, row.name)
+        value = self._new_value(node, 0, row.type, None, None, (None, 0), row.name)
         self._inputs.append(value)
         self._made[self._place] = (value,)
         self._node_at[self._place] = node
@@ -168,11 +169,11 @@ class GraphBuilder:
         arguments = [self._value(each) for each in row.arguments]
         first_grad = len(self._backward_nodes)
         grads = tuple(range(first_grad, first_grad + len(row.backward)))
-        self._grads_at[self._place] = grads
         self._node_at[self._place] = node
         site = None if row.site is None else self._sites[row.site]
         written = [arguments[index] for index in row.writes]
         outputs = []
+        region = self._regions.at(row.site)
         for index, output in enumerate(row.outputs):
             base, previous = None, None
             if output.replaces is not None:
@@ -181,17 +182,17 @@ class GraphBuilder:
             elif output.base is not None:
                 base = arguments[output.base]
             name = site.target if site is not None and len(row.outputs) == 1 else None
+            if name is not None and index == 0:
+                self._unname(row.site, region)
             grad_fn = None if output.grad_fn is None else first_grad + output.grad_fn
             if grad_fn is None and previous is not None and not self._types[output.type].leaf:
                 grad_fn = self._values[previous].grad_fn
-            outputs.append(self._new_value(node, index, output.type, base, previous, grad_fn, name))
+            origin = grad_fn, output.number
+            outputs.append(self._new_value(node, index, output.type, base, previous, origin, name))
+            if name is not None:
+                self._named = row.site, region, outputs[-1]
         self._made[self._place] = tuple(outputs)
-        for name, parents in row.backward:
-            self._backward_nodes.append(BackwardNode(len(self._backward_nodes), name, node, (), None))
-        for place, (_, parents) in enumerate(row.backward):
-            made = tuple(self._parent(each) for each in parents)
-            old = self._backward_nodes[first_grad + place]
-            self._backward_nodes[first_grad + place] = BackwardNode(old.id, old.name, node, made, None)
+        self._add_backward(row.backward, node)
         saved = tuple(
             Saved(name, arguments[which] if source == "argument" else outputs[which] if source == "output" else None,
                   nbytes)
@@ -200,14 +201,20 @@ class GraphBuilder:
         self._nodes.append(
             Node(
                 node, "op", row.op, tuple(map(Edge, arguments, row.positions)), tuple(outputs), row.site, row.scope,
-                self._regions.at(row.site), row.constants, row.cut, tuple(written), saved, grads, row.grad_mode,
+                region, row.constants, row.cut, tuple(written), saved, grads, row.grad_mode,
                 row.in_backward, number,
             )
         )  # fmt: skip
 
+    def _unname(self, site: int | None, region: int | None) -> None:
+        """The name belongs to what the expression gives in the end, not to operations on the way there."""
+        if self._named is not None and self._named[:2] == (site, region):
+            last = self._values[self._named[2]]
+            self._values[last.id] = replace(last, name=None)
+
     def _new_value(
         self, node: int, output: int, kind: int, base: int | None, previous: int | None,
-        grad_fn: int | None, name: str | None,
+        origin: tuple[int | None, int], name: str | None,
     ) -> int:  # fmt: skip
         number = len(self._values)
         version = 0 if previous is None else self._values[previous].version + 1
@@ -216,27 +223,45 @@ class GraphBuilder:
         made = self._types[kind]
         self._values.append(
             Value(number, node, output, made.dtype, tuple(made.shape), made.device, made.requires_grad, made.leaf,
-                  base, previous, version, grad_fn, name)
+                  base, previous, version, *origin, name)
         )  # fmt: skip
         return number
+
+    def _add_backward(self, rows: Sequence[tuple[str, tuple[ParentRow | None, ...]]], node: int) -> tuple[int, ...]:
+        """Make the backward nodes of the row at this place; parents may be among themselves."""
+        first = len(self._backward_nodes)
+        made = tuple(range(first, first + len(rows)))
+        self._grads_at[self._place] = made
+        self._backward_nodes += [BackwardNode(first + nth, name, node, (), None) for nth, (name, _) in enumerate(rows)]
+        for number, (_, parents) in zip(made, rows):
+            found = tuple(self._parent(each) for each in parents)
+            self._backward_nodes[number] = replace(self._backward_nodes[number], parents=found)
+        return made
 
     def _alias(self, row: AliasRow) -> None:
         old = self._values[self._value(row.value)]
         writer = old.node if row.by is None else self._node_at.get(self._place - row.by, old.node)
+        made = self._add_backward(row.backward, writer)
+        if made:
+            owner = self._nodes[writer]
+            self._nodes[writer] = replace(owner, backward=(*owner.backward, *made))
         grad_fn = old.grad_fn
         if row.grad_fn is not None:
             distance, index = row.grad_fn
             grad_fn = self._grads_at[self._place - distance][index]
-        number = self._new_value(writer, -1, row.type, old.base, old.id, grad_fn, old.name)
+        number = self._new_value(writer, -1, row.type, old.base, old.id, (grad_fn, row.number), old.name)
         self._made[self._place] = (number,)
 
     def _parent(self, parent: ParentRow | None) -> tuple[int, int] | None:
         if parent is None or parent.how == "old":
             return None
         if parent.how == "leaf":
-            leaf = self._value((parent.distance, parent.index))
+            leaf = self._value((parent.distance, parent.which))
             return self._accumulator(leaf), parent.number
-        return self._grads_at[self._place - parent.distance][parent.index], parent.number
+        if parent.how == "value":
+            value = self._values[self._value((parent.distance, parent.which))]
+            return None if value.grad_fn is None else (value.grad_fn, value.output_nr)
+        return self._grads_at[self._place - parent.distance][parent.which], parent.number
 
     def _accumulator(self, leaf: int) -> int:
         first = leaf

@@ -124,7 +124,8 @@ class Value:
 
     `base` is the value that it is a tensor view of (they share storage), `previous` the value that an in-place
     write replaced. `version` is PyTorch's counter relative to the first version seen in the step. `grad_fn` is the
-    backward node that made it, as `tensor.grad_fn`.
+    backward node that made it and `output_nr` which of that node's outputs it is, as `tensor.grad_fn` and
+    `tensor.output_nr`.
     """
 
     id: int
@@ -139,6 +140,7 @@ class Value:
     previous: int | None
     version: int
     grad_fn: int | None
+    output_nr: int
     name: str | None
 
     @property
@@ -387,6 +389,11 @@ class Graph:
 
     def __iter__(self) -> Iterator[Node]:
         return iter(self.nodes)
+
+    def _repr_html_(self) -> str:
+        from plait.graph._convert import to_html
+
+        return to_html(self)
 
     def __repr__(self) -> str:
         ops = sum(node.kind == "op" for node in self.nodes)

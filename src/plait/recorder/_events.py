@@ -91,9 +91,10 @@ def _symbolic(patches: Patches, tape: Tape, original: Any, what: str) -> Any:
 
 
 def function_applied(
-    tape: Tape, cls: Any, args: tuple[Any, ...], kwargs: dict[str, Any], result: Any, site: int | None
+    tape: Tape, cls: Any, args: tuple[Any, ...], kwargs: dict[str, Any], result: Any, frame: Any
 ) -> None:
     """Look at what a custom Function kept."""
+    site = tape.site_of(frame)
     outputs = list(flat(result))
     node = next((each.grad_fn for each in outputs if each.requires_grad and each.grad_fn is not None), None)
     if node is None or type(node).__name__ != f"{cls.__name__}Backward":

@@ -106,6 +106,10 @@ class Patches:
             stack.append(scopes.of(self))
             try:
                 return original(self, *args, **kwargs)
+            except Exception as error:
+                if len(stack) == 2:
+                    record.failures_keeper.module_failed(self, error, tape.site_of(frame_of(1)))
+                raise
             finally:
                 stack.pop()
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from plait.graph import Graph
+from plait.graph import Graph, Site
 from plait.graph._walk import backward_order
 from plait.notes._words import at, code, failure, place
 from plait.recording import Facts, Failure
@@ -23,20 +23,29 @@ def _explain(facts: Facts, graph: Graph) -> Failure | None:
     missing = [name for name in facts.parameters if name not in used]
     if not missing or len(missing) == len(facts.parameters):
         return None
-    shown = ", ".join(f"`{name}`" for name in missing[:4]) + (f" and {len(missing) - 4} more" if len(missing) > 4 else "")
-    decisions = [each for each in graph.decisions if (site := graph.site_of(each)) is not None and site.test is not None]
-    site = graph.site_of(decisions[-1]) if decisions else None
-    why = ""
-    if site is not None and site.test is not None:
-        why = f"; {code(site.test.expression)}{at(site)} was {decisions[-1].outcome} there"
+    site, why = decided(graph)
     return failure(
         facts, "parameter-without-gradient",
-        f"the last backward pass did not reach {shown} ({len(missing)} of {len(facts.parameters)}){why}.",
+        f"the last backward pass did not reach {listed(missing)} ({len(missing)} of {len(facts.parameters)}){why}.",
         "DistributedDataParallel waits for a gradient of every parameter on every rank before it goes on.",
         "Let every parameter take part in each step (add `0 * output.sum()` of the part that is left out), or pass"
         " `find_unused_parameters=True`, which searches the graph in every step.",
         place(site, "decision"), place(facts.site, "call"), category="suspicious",
     )  # fmt: skip
+
+
+def listed(names: list[str]) -> str:
+    """The first four names, and how many more there are."""
+    return ", ".join(f"`{name}`" for name in names[:4]) + (f" and {len(names) - 4} more" if len(names) > 4 else "")
+
+
+def decided(graph: Graph) -> tuple[Site | None, str]:
+    """The last decision of a graph that chose an arm: where, and in words."""
+    for decision in reversed(graph.decisions):
+        site = graph.site_of(decision)
+        if site is not None and site.test is not None:
+            return site, f"; {code(site.test.expression)}{at(site)} was {decision.outcome} there"
+    return None, ""
 
 
 def reached(graph: Graph) -> set[str]:

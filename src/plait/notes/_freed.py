@@ -40,7 +40,7 @@ def walked_twice(facts: Facts) -> Failure | None:
     crossing = _carried(facts)
     if earlier is None and not crossing:
         return None
-    if earlier is not None and earlier.same_root or failing.roots[0] in crossing:
+    if (earlier is not None and earlier.same_root) or failing.roots[0] in crossing:
         return _same_loss(facts, failing, earlier)
     if crossing:
         return _old_value(facts, failing, crossing, earlier)
@@ -58,7 +58,7 @@ def _freed_by(facts: Facts, freed: set[tuple[int, int]], failing: Backward) -> _
             if backward.retain_graph or (window == current and backward.id == failing.id):
                 continue
             walked = _walk(facts, window, backward)
-            if walked & freed or target in walked and target is not None:
+            if walked & freed or (target in walked and target is not None):
                 same = any(_grad_fn(facts, window, each) == target for each in backward.roots)
                 return _Pass(window, backward, graph.site_of(backward), same and target is not None)
     return None
@@ -154,8 +154,8 @@ def _old_value(facts: Facts, failing: Backward, crossing: list[int], earlier: _P
         cut = f"`{label} = {label}.detach()`" if label and label.isidentifier() else f"{what} with `.detach()`"
         return failure(
             facts, CAUSE,
-            f"`{facts.call}()`{at(facts.site)} walked into the graph of an earlier step: {what}, made{at(born)} then, is"
-            f" used{at(used)} now.",
+            f"`{facts.call}()`{at(facts.site)} walked into the graph of an earlier step: {what}, made{at(born)} then,"
+            f" is used{at(used)} now.",
             f"Each step's graph is freed by its own backward pass{after}.",
             f"Cut it at the border of the step: {cut} before {_line(used)}. `retain_graph=True` would make each step"
             " slower than the last.",

@@ -24,7 +24,7 @@ _CURES = {
     "detach": "Use the tensor itself where the loss is computed; keep `detach` for what is only looked at.",
     "data": "Use the tensor itself instead of `.data`.",
     "copied as numbers": "Join tensors with `torch.stack` or `torch.cat`, which keep the graph.",
-    "boolean result": "Replace the comparison by something smooth (a sigmoid, a margin loss), or keep it for reporting.",
+    "boolean result": "Replace the comparison by something smooth (a sigmoid, a margin loss); keep it for reporting.",
     "integer result": "Compute the loss from the scores themselves (cross_entropy, softmax), not from their argmax.",
     "no_grad": "Compute the loss outside of the block that switches gradients off.",
     "inference_mode": "Compute the loss outside of the block that switches gradients off.",
@@ -166,9 +166,9 @@ def _unmarked(facts: Facts, root: int, above: list[Node]) -> Failure:
     return failure(
         facts, CAUSE,
         f"no tensor that reaches {name(graph, root)} asks for gradients: it is computed from {listed}.",
-        f"Autograd records only what depends on a tensor with `requires_grad=True`, so `{facts.call}()`{at(facts.site)}"
-        " has no graph to walk.",
-        f"Mark the one that is to be trained where it is made: `requires_grad=True` there, or {mark} before it is used.",
+        f"Autograd records only what depends on a tensor with `requires_grad=True`, so"
+        f" `{facts.call}()`{at(facts.site)} has no graph to walk.",
+        f"Mark the one to be trained where it is made: `requires_grad=True` there, or {mark} before it is used.",
         *(place(site, "made") for site in places[:3]), place(facts.site, "backward"),
     )  # fmt: skip
 

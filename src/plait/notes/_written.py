@@ -4,7 +4,20 @@ from __future__ import annotations
 
 from plait.graph import Event, Node, Site
 from plait.graph._notation import op_name
-from plait.notes._words import Key, at, events, failure, made, name, place, says, shared_loop, storage, through_data, writes
+from plait.notes._words import (
+    Key,
+    at,
+    events,
+    failure,
+    made,
+    name,
+    place,
+    says,
+    shared_loop,
+    storage,
+    through_data,
+    writes,
+)
 from plait.recording import Broken, Facts, Failure
 
 
@@ -125,7 +138,9 @@ def _unnamed(facts: Facts, site: Site | None, saver: Node) -> Failure:
 
 def _instead(op: str) -> str:
     plain = op_name(op).rstrip("_")
-    return "`torch.where`, `torch.stack`" if plain in ("setitem", "copy", "fill") else f"`{plain}` instead of `{plain}_`"
+    if plain in ("setitem", "copy", "fill"):
+        return "`torch.where`, `torch.stack`"
+    return f"`{plain}` instead of `{plain}_`"
 
 
 def _line(site: Site | None) -> str:

@@ -2,24 +2,27 @@
 
 from plait.recording._failure import Broken, Facts, Failure, Place, Target, Window
 from plait.recording._model import BackwardStats, Read, Sample, SeenDecision, Step, Variant
-from plait.recording._reader import Recording, load
+from plait.recording._open import load
+from plait.recording._reader import Recording
 from plait.recording._totals import (
+    BuiltGraph,
     OpTotal,
     OtherTotal,
     ReadTotal,
-    StepTotal,
+    StepGroup,
+    built_graphs,
     losses,
     op_totals,
     other_totals,
     read_rows,
     read_totals,
-    reads_per_graph,
+    step_groups,
     step_reads,
-    step_totals,
 )
 
 __all__ = [
-    "BackwardStats", "Broken", "Facts", "Failure", "OpTotal", "OtherTotal", "Place", "Read", "ReadTotal",
-    "Recording", "Sample", "SeenDecision", "Step", "StepTotal", "Target", "Variant", "Window", "load", "losses",
-    "op_totals", "other_totals", "read_rows", "read_totals", "reads_per_graph", "step_reads", "step_totals",
+    "BackwardStats", "Broken", "BuiltGraph", "Facts", "Failure", "OpTotal", "OtherTotal", "Place", "Read",
+    "ReadTotal", "Recording", "Sample", "SeenDecision", "Step", "StepGroup", "Target", "Variant", "Window",
+    "built_graphs", "load", "losses", "op_totals", "other_totals", "read_rows", "read_totals", "step_groups",
+    "step_reads",
 ]  # fmt: skip

@@ -13,5 +13,6 @@ from plait.views._report import (
 from plait.views._theme import colours, fit, width
 
 __all__ = [
-    "EXPORTS", "colours", "export", "fit", "graph_json", "report", "show", "show_graph", "show_json", "show_source", "width",
+    "EXPORTS", "colours", "export", "fit", "graph_json", "report", "show", "show_graph", "show_json", "show_source",
+    "width",
 ]  # fmt: skip

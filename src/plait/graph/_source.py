@@ -8,6 +8,7 @@ never a guess.
 from __future__ import annotations
 
 import ast
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 from plait.graph._model import Branch, Loop, Test

@@ -11,7 +11,7 @@ Cause = Callable[[Facts], Failure | None]
 
 _CAUSES: tuple[Cause, ...] = (
     _recompute.other_path, _transform.refused, _inplace.refused, _unreached.nothing_to_reach, _unreached.no_scalar,
-    _written.on_saved, _freed.walked_twice, _unrelated.no_ancestor, _ddp.unused,
+    _written.on_saved, _freed.walked_twice, _unrelated.no_ancestor, _ddp.unused, _ddp.changed,
 )  # fmt: skip
 
 

@@ -8,6 +8,7 @@ from plait.notes._words import at, code, deciding, failure, made, name, place, s
 from plait.recording import Facts, Failure
 
 CAUSE = "loss-without-graph"
+_SWITCHES = ("requires_grad_", "requires_grad__set__")
 _FLOATING = ("f", "bf", "c")
 _NUMBERS = ("item", "float", "int", "tolist", "numpy", "complex")
 _CUTS = {
@@ -43,6 +44,8 @@ def nothing_to_reach(facts: Facts) -> Failure | None:
     node = graph.nodes[graph.values[root].node]
     above = [*ancestors(graph, node), node]
     for each in reversed(above):
+        if each.op in _SWITCHES and each.cut is not None:
+            return _frozen(facts, root, [other for other in above if other.op in _SWITCHES])
         if each.cut is not None:
             return _cut(facts, root, each)
     if node.kind == "input" and facts.windows[-1].origins.get(root) is not None:
@@ -67,6 +70,21 @@ def _cut(facts: Facts, root: int, node: Node) -> Failure:
         f"`{facts.call}()`{at(facts.site)} has no graph to walk.",
         _CURES.get(cut, "Keep the path from the parameters to the loss in differentiable operations."),
         place(site, "cut"), place(mode, "mode"), place(facts.site, "backward"),
+    )  # fmt: skip
+
+
+def _frozen(facts: Facts, root: int, switches: list[Node]) -> Failure:
+    graph = facts.graph
+    site = graph.site_of(switches[0])
+    names = list(dict.fromkeys(name(graph, node.outputs[0]) for node in switches if node.outputs))
+    shown = ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
+    return failure(
+        facts, CAUSE,
+        f"{says(site, 'a call')}{at(site)} switched gradients off for everything that reaches {name(graph, root)}"
+        f" ({shown}).",
+        f"`{facts.call}()`{at(facts.site)} has nothing to give a gradient to.",
+        "Leave at least one part of the model trainable, or skip backward() in this phase.",
+        place(site, "cut"), place(facts.site, "backward"),
     )  # fmt: skip
 
 

@@ -101,7 +101,7 @@ class Failures:
             unreached=tuple(
                 index for index, each in enumerate(wanted) if not _reaches(each, leaves, reached, past)
             ),
-            flags=("allow_unused",) if kwargs.get("allow_unused") else (),
+            flags=("allow_unused",) * bool(kwargs.get("allow_unused")) + ("distributed",) * _is_distributed(),
         )  # fmt: skip
 
     def _call(
@@ -259,7 +259,7 @@ class _Past:
                 older += not isinstance(variable, torch.Tensor)
             else:
                 reached.append((number, place))
-                broken += [(number, Broken(*place, *each)) for each in _broken(node)]
+                broken += [(number, each) for each in _broken(node, *place)]
             for parent, _ in node.next_functions:
                 if parent is not None and parent not in seen:
                     seen.add(parent)
@@ -290,6 +290,11 @@ class _Past:
 
 def _named(graph: Graph, names: dict[int, str]) -> Graph:
     """The graph with the names that its model has given to parameters since they were made."""
+    for value in list(names):
+        older = graph.values[value].previous
+        while older is not None:
+            names[older] = names[value]
+            older = graph.values[older].previous
     if all(graph.values[value].name == name for value, name in names.items()):
         return graph
     values = (replace(each, name=names.get(each.id, each.name)) for each in graph.values)
@@ -304,20 +309,21 @@ class _Sites(dict[int, Site]):
         self._bodies = tape.sites.bodies
 
     def __missing__(self, number: int) -> Site:
-        *plain, loops, branches, test, header = self._bodies[number]
-        site = self[number] = Site(number, *plain, tuple(loops), tuple(branches), test, header)
+        made: Any = Site
+        site: Site = made(number, *self._bodies[number])
+        self[number] = site
         return site
 
 
-def _broken(node: Any) -> Iterator[tuple[str, bool, tuple[int, ...] | None, int | None]]:
-    """(name, freed, shape, storage) of every saved tensor of a node that can't be used any more."""
+def _broken(node: Any, window: int, number: int) -> Iterator[Broken]:
+    """Every saved tensor of a node that can't be used any more."""
     for name in dir(node):
         if not name.startswith("_raw_saved_"):
             continue
         try:
             raws = getattr(node, name)
         except RuntimeError:
-            yield name.removeprefix("_raw_saved_"), True, None, None
+            yield Broken(window, number, name.removeprefix("_raw_saved_"), True, None, None)
             continue
         for raw in raws if isinstance(raws, (list, tuple)) else (raws,):
             if raw is None or getattr(raw, "unpack_hook", None) is not None:
@@ -329,9 +335,10 @@ def _broken(node: Any) -> Iterator[tuple[str, bool, tuple[int, ...] | None, int 
                 if isinstance(data, torch.Tensor):
                     if not _is_written(raw):
                         continue
-                    yield name.removeprefix("_raw_saved_"), False, tuple(data.shape), storage_key(data)
+                    shape = tuple(data.shape)
+                    yield Broken(window, number, name.removeprefix("_raw_saved_"), False, shape, storage_key(data))
                 else:
-                    yield name.removeprefix("_raw_saved_"), True, None, None
+                    yield Broken(window, number, name.removeprefix("_raw_saved_"), True, None, None)
 
 
 def _is_written(raw: Any) -> bool:
@@ -353,6 +360,10 @@ def _reaches(tensor: torch.Tensor, leaves: set[int], reached: list[tuple[int, in
         return id(tensor) in leaves
     place = past.find(tensor.grad_fn)
     return place is None or place in reached
+
+
+def _is_distributed() -> bool:
+    return torch.distributed.is_available() and torch.distributed.is_initialized()
 
 
 def _writes(name: str) -> bool:

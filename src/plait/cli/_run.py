@@ -84,11 +84,12 @@ def main(words: Sequence[str]) -> int:
     if output.exists() and not overwrite and options.output is None:
         raise RecordingError(f"{output.name}: the file exists and is no recording; name another with -o")
 
+    from plait.notes import explain_error
     from plait.recorder import record
 
     recorder = record(
         output, values=options.values, limit=options.limit, overwrite=overwrite,
-        program_files=frozenset({"<string>"} if options.command else ()),
+        program_files=frozenset({"<string>"} if options.command else ()), on_error=explain_error,
     )  # fmt: skip
     recorder.add_meta(program=program.name, arguments=" ".join(program.argv[1:]))
     status, interrupted = _run(program, recorder)

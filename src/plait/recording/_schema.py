@@ -42,6 +42,8 @@ CREATE TABLE leaf (
   registered INTEGER);
 -- Which leaves the inputs of a graph were, in order (-1: none), and the first step in which they were it.
 CREATE TABLE binding (graph INTEGER, step INTEGER, leaves TEXT);
+-- Errors of the program that plait could explain: one JSON object, see plait.recording.Failure.
+CREATE TABLE failure (id INTEGER PRIMARY KEY, step INTEGER, body TEXT);
 -- Things a reader must know: limit reached, threads left out, disk full. One sentence each.
 CREATE TABLE note (id INTEGER PRIMARY KEY, kind TEXT, text TEXT);
 """

@@ -441,16 +441,16 @@ class Tape:
         self.ids[id(tensor)] = made
         return made
 
-    def grad_fn_of_entry(self, entry: Entry) -> tuple[int, int] | None:
-        """(place, which of its nodes) of the backward node of a value that this step made."""
+    def grad_fn_of_entry(self, entry: Entry) -> tuple[int, int, int] | None:
+        """(place, which of its nodes, which output of that) of a value that this step made."""
         place = entry[1]
         if place < 0:
             return None
         row = self.rows[self.tokens[place]].row
         if isinstance(row, AliasRow):
-            return None if row.grad_fn is None else (place - row.grad_fn[0], row.grad_fn[1])
-        which = row.outputs[entry[2] % PORTS].grad_fn if isinstance(row, OpRow) else None
-        return None if which is None else (place, which)
+            return None if row.grad_fn is None else (place - row.grad_fn[0], row.grad_fn[1], row.number)
+        output = row.outputs[entry[2] % PORTS] if isinstance(row, OpRow) else None
+        return None if output is None or output.grad_fn is None else (place, output.grad_fn, output.number)
 
     def find_node(self, number: int) -> tuple[int, int] | None:
         """(place, which of its nodes) of the row that made the backward node with this sequence number."""

@@ -108,7 +108,7 @@ def main(words: Sequence[str]) -> int:
 
 def _report(output: Path) -> None:
     from plait.recording import load
-    from plait.views import report
+    from plait import report
 
     try:
         shown: Path = output.relative_to(Path.cwd())

@@ -51,7 +51,7 @@ def _clip(patches: Patches, tape: Tape, original: Any) -> Any:
     def clip(parameters: Any, max_norm: float, total_norm: torch.Tensor, *args: Any, **kwargs: Any) -> Any:
         tensors = [parameters] if isinstance(parameters, torch.Tensor) else list(parameters)
         if patches._here() and (total_norm.device.type == "cpu" or tape.values == "stats"):
-            with patches._without_mode():
+            with patches._unseen():
                 _note_norm(tape, tensors, float(total_norm))
         return original(tensors, max_norm, total_norm, *args, **kwargs)
 

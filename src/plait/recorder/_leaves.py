@@ -87,6 +87,11 @@ class Leaves:
             self._changed.add(leaf.number)
         return leaf.number
 
+    def known(self, tensor: torch.Tensor) -> int | None:
+        """The number of a leaf, if it has one."""
+        leaf = self._by_id.get(id(tensor))
+        return leaf.number if leaf is not None and leaf.weak() is tensor else None
+
     def model(self, root: torch.nn.Module, outer: list[torch.nn.Module], name_of: Any) -> None:
         """A module was called for the first time, and no model has named it yet; `outer` modules are under way."""
         unknown = bool(outer) and not any(part is root for each in outer for part in each.modules())

@@ -18,6 +18,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import astuple, dataclass
 from typing import Any, Final
 
+import torch
+
 from plait.graph._rows import BackwardRow, EnterRow, EventRow, InputRow, OpRow, ReadRow, ReturnRow, Row
 from plait.graph._shape import hash_of_digests, hash_of_items
 from plait.graph._split import split
@@ -29,6 +31,7 @@ LONGEST_STEP: Final = 2_000_000  # rows; a longer step is cut, so that memory st
 CALLS_TOGETHER: Final = 256  # outermost module calls that wait for a backward pass before they count as steps
 TIMED_GRAPHS: Final = 200  # graphs of which the duration of each operation is kept
 FLUSH_EVERY: Final = 0.5  # seconds
+FIRST_CENSUS: Final = 8  # steps
 MOST_BINDINGS: Final = 20_000  # ways in which leaves were the inputs of graphs
 
 
@@ -53,6 +56,7 @@ class Steps:
         self.programs: set[str] = set()
         self.optimizers_seen = False
         self.grad_norm: float | None = None
+        self._next_census = FIRST_CENSUS
         self._known: dict[bytes, tuple[int, int]] = {}
         self._bindings: set[tuple[bytes, tuple[int, ...]]] = set()
         self._end: Mark | None = None
@@ -130,6 +134,8 @@ class Steps:
         self.grad_norm = None
         self.watch.stats.clear()
         tape.clear()
+        if self.count >= self._next_census:
+            self._census()
         tape.sampling = self.count < SAMPLED_STEPS
         if tape.sampling:
             tape.deadline = 0
@@ -178,6 +184,19 @@ class Steps:
             reads if known[0] >= 0 else (),
         )  # fmt: skip
         self.count += 1
+
+    def _census(self) -> None:
+        """Count what earlier steps have left alive with its graph, each time the number of steps has doubled."""
+        self._next_census = 2 * self.count
+        alive: dict[int, list[int]] = {}
+        with torch._C.DisableTorchFunction():
+            for each in self.tape.earlier.values():
+                tensor = each.tensor()
+                if tensor is not None and each.site is not None and tensor.grad_fn is not None:
+                    counts = alive.setdefault(each.site, [0, 0])
+                    counts[0] += 1
+                    counts[1] += tensor.nbytes
+        self.writer.add("living", [(self.count - 1, site, *counts) for site, counts in alive.items() if counts[0] > 3])
 
     def _bind(self, digest: bytes, leaves: tuple[int, ...]) -> None:
         """Note which leaves the inputs of the step were that was kept last."""

@@ -572,7 +572,24 @@ class Tape:
             detail = (
                 f"{plain_name(func)}: {type(error).__name__}: {str(error).splitlines()[0][:200] if str(error) else ''}"
             )
-            self.append(EventRow("error", detail, site, ()))
+            facts = {"op": plain_name(func), "error": type(error).__name__, **self._about(args, kwargs or {})}
+            self.event("error", site, self._tensors(args, kwargs or {}), detail, **facts)
+
+    def _tensors(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[torch.Tensor]:
+        from plait.recorder._new_row import tensors_in
+
+        return [tensor for _, tensor in tensors_in(args, kwargs)][:16]
+
+    def _about(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, int | str]:
+        """What else rules ask about a call that failed: ragged arguments, small whole numbers."""
+        found: dict[str, int | str] = {}
+        for tensor in self._tensors(args, kwargs):
+            if tensor.layout is torch.jagged:
+                found["jagged"] = int(found.get("jagged", 0)) + 1
+            elif tensor.dtype is torch.int64 and tensor.dim() == 1 and tensor.numel() <= 64 and not transforms_active():
+                if tensor.device.type == "cpu" and "numbers" not in found:
+                    found["numbers"] = str(tensor.detach().tolist())
+        return found
 
     def sample(self, place: int, result: Any) -> None:
         """Keep the elements of small results while the run is young and the step is small."""

@@ -40,6 +40,8 @@ CREATE TABLE backward (
 CREATE TABLE leaf (
   id INTEGER PRIMARY KEY, name TEXT, shape TEXT, module TEXT, holder TEXT, optimizer TEXT, site INTEGER,
   registered INTEGER);
+-- Results with a graph that were still alive after a step: how many, of which place, and the bytes of their elements.
+CREATE TABLE living (step INTEGER, site INTEGER, count INTEGER, nbytes INTEGER);
 -- Which leaves the inputs of a graph were, in order (-1: none), and the first step in which they were it.
 CREATE TABLE binding (graph INTEGER, step INTEGER, leaves TEXT);
 -- Errors of the program that plait could explain: one JSON object, see plait.recording.Failure.

@@ -43,9 +43,9 @@ def _read(run: Run) -> list[Chain]:
         found = links[case.number]
         for site in [each for each in open_ if each not in found]:
             chain = open_[site]
-            if step.kind != "rest" or step.id - chain.steps[-1] > 2:
+            if step.kind == 'train' or step.id - chain.steps[-1] > 2:
                 done.append(open_.pop(site))
-        for site, (node, walked, retained, adds) in found.items():
+        for site, (node, walked, retained, adds) in found.items() if step.kind == "train" else ():
             chain = open_.setdefault(site, Chain(site))
             chain.steps.append(step.id)
             chain.last = (case, node)

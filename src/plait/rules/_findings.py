@@ -34,6 +34,12 @@ class Findings(list[Finding]):
         """Those of these rules or categories."""
         return Findings(each for each in self if each.rule in names or each.category in names)
 
+    def format(self, name: str = "text") -> str:
+        """As `text`, `json`, `github` or `sarif`."""
+        from plait.rules._formats import FORMATS
+
+        return FORMATS[name](self)
+
     def __str__(self) -> str:
         from plait.rules._formats import text
 

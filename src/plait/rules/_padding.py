@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from plait.graph import Node
+from plait.graph import Node, Site
 from plait.graph._notation import op_name
 from plait.rules._case import Case
 
@@ -20,12 +20,15 @@ _BUFFERS = {"zeros", "full", "new_zeros", "new_full", "zeros_like", "empty"}
 
 @dataclass(frozen=True)
 class Padding:
-    """`dims` are the padded dimensions. `strong`: sequences of different length, not a border for a convolution."""
+    """Padding of a value; `source` is the node that padded, of this graph or of one before, and `site` its place.
+
+    `dims` are the padded dimensions. `strong`: sequences of different length, not a border for a convolution."""
 
     source: Node
     dims: frozenset[int]
     amount: str
     strong: bool
+    site: Site | None = None
     plain: bool = True  # no mask has been added to it
     recurrent: bool = True
 
@@ -46,6 +49,10 @@ def padded_values(case: Case) -> dict[int, Padding]:
     """For every value that holds padding what is known of it."""
     found: dict[int, Padding] = {}
     for node in case.graph.nodes:
+        if node.kind == "input" and node.site is not None and node.op in ("data", "carried"):
+            carried = _carried(case, node)
+            if carried is not None:
+                found[node.outputs[0]] = carried
         if node.kind != "op" or not node.outputs:
             continue
         source = _source(case, node)
@@ -54,6 +61,18 @@ def padded_values(case: Case) -> dict[int, Padding]:
             if made is not None and made.dims:
                 found[out] = made
     return found
+
+
+def _carried(case: Case, node: Node) -> Padding | None:
+    """What the step before padded."""
+    shape = case.graph.values[node.outputs[0]].shape
+    for other in case.run.cases:
+        if other is case:
+            continue
+        for each in other.graph.nodes:
+            if each.site == node.site and each.kind == "op" and other.graph.values[each.outputs[0]].shape == shape:
+                return _source(other, each)
+    return None
 
 
 def _source(case: Case, node: Node) -> Padding | None:
@@ -67,12 +86,12 @@ def _source(case: Case, node: Node) -> Padding | None:
         time = 1 if "True" in node.arguments.split(",")[0] or "batch_first=True" in node.arguments else 0
         if out.shape[time : time + 1] != (max(lengths),):
             time = 1 - time
-        return Padding(node, frozenset({time}), _lengths(lengths), True)
+        return Padding(node, frozenset({time}), _lengths(lengths), True, case.site(node))
     if op == "pad" and node.inputs:
         return _one_sided(case, node)
     if op == "_pad_packed_sequence":
         first = "True" in node.arguments
-        return Padding(node, frozenset({1 if first else 0}), "the shorter rows end in padding", True)
+        return Padding(node, frozenset({1 if first else 0}), "the shorter rows end in padding", True, case.site(node))
     if op in ("setitem", "copy_") and node.writes:
         return _filled(case, node)
     return None
@@ -100,7 +119,7 @@ def _one_sided(case: Case, node: Node) -> Padding | None:
         return None
     dim = next(iter(dims))
     return Padding(
-        node, frozenset(dims), f"{after[dim] - before[dim]} of {after[dim]} steps are padding", False
+        node, frozenset(dims), f"{after[dim] - before[dim]} of {after[dim]} steps are padding", False, case.site(node)
     )
 
 
@@ -119,7 +138,7 @@ def _filled(case: Case, node: Node) -> Padding | None:
                 lengths.append(written[0])
     if len(shape) < 2 or len(set(lengths)) < 2 or max(lengths) > shape[1]:
         return None
-    return Padding(node, frozenset({1}), _lengths(lengths), True)
+    return Padding(node, frozenset({1}), _lengths(lengths), True, case.site(node))
 
 
 def _lengths(lengths: list[int]) -> str:

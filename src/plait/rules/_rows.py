@@ -30,7 +30,7 @@ _INNER = frozenset("""
 """.split())
 _MADE = frozenset("""
     randn rand zeros ones empty full randint tensor as_tensor arange linspace from_numpy normal bernoulli multinomial eye
-    zeros_like ones_like
+    zeros_like ones_like expand_as expand broadcast_to
 """.split())
 
 

@@ -96,7 +96,7 @@ def _victim(case: Case, decision: Decision, reduction: Node) -> Node | None:
         )
         if not (in_arm or in_loop or called):
             continue
-        used = [edge.value for edge in node.inputs if graph.values[edge.value].node in family]
+        used = [edge.value for edge in node.inputs if flags or graph.values[edge.value].node in family]
         if not any(graph.values[each].shape[:1] == (rows,) for each in used):
             continue
         if not flags:

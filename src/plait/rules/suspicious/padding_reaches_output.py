@@ -54,10 +54,10 @@ def check(case: Case) -> Iterator[Finding | None]:
             continue
         yield case.finding(
             f"{says(graph, node)}{at(case.site(node))} {what} {name(graph, node.inputs[0].value)}, which was padded"
-            f"{at(case.site(padding.source))}: {padding.amount}.",
+            f"{at(padding.site)}: {padding.amount}.",
             "The result of a row depends on how far it was padded, so on the other rows of its batch.",
             padding.cure(op_name(node.op)),
-            [padding.source, node], ("used", case.site(node)), ("padded", case.site(padding.source)),
+            [node], ("used", case.site(node)), ("padded", padding.site),
         )
         return
 

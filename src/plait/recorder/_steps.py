@@ -20,7 +20,7 @@ from typing import Any, Final
 
 import torch
 
-from plait.graph._rows import BackwardRow, EnterRow, EventRow, InputRow, OpRow, ReadRow, ReturnRow, Row
+from plait.graph._rows import BackwardRow, EnterRow, EventRow, EventRow, InputRow, OpRow, ReadRow, ReturnRow, Row
 from plait.graph._shape import hash_of_digests, hash_of_items
 from plait.graph._split import split
 from plait.recorder._backward import BackwardWatch
@@ -212,7 +212,7 @@ class Steps:
         rows = [each.row for each in facts]
         operations = sum(isinstance(row, OpRow) for row in rows)
         decisions = sum(isinstance(row, ReadRow) for row in rows)
-        if not operations and not decisions and not any(isinstance(row, BackwardRow) for row in rows):
+        if not operations and not decisions and not any(isinstance(row, (BackwardRow, EventRow)) for row in rows):
             return None
         nodes = operations + sum(isinstance(row, InputRow) for row in rows)
         items = {each.item for each in facts if each.item is not None}

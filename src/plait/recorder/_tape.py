@@ -168,7 +168,7 @@ class Tape:
         shape, dtype, requires_grad, device, leaf = key
         try:
             sizes = tuple(int(extent) for extent in shape)
-        except (RuntimeError, TypeError):  # symbolic or ragged sizes
+        except (RuntimeError, TypeError, AttributeError):  # symbolic or ragged sizes
             sizes = tuple(-1 for _ in shape)
         name = _DTYPES.get(dtype) or str(dtype).removeprefix("torch.")
         made = TensorType(name, sizes, str(device), bool(requires_grad), bool(leaf))

@@ -15,7 +15,7 @@ def of_cause(run: Run) -> Iterator[Finding]:
     for each in getattr(run.recording, "failures", ()):
         if each.cause != run.rule[0]:
             continue
-        places = tuple(Where(place.role, place.file, place.line, place.expression) for place in each.places)
+        places = tuple(Where(place.role, _whole(run, place.file), place.line, place.expression) for place in each.places)
         if places:
             first.setdefault(places, each)
             found.setdefault(places, []).append(each.step)
@@ -24,3 +24,11 @@ def of_cause(run: Run) -> Iterator[Finding]:
         yield run.finding(
             failure.fact, failure.consequence, failure.cure, places, steps=steps, errors=len(steps), raised=failure.error
         )
+
+
+def _whole(run: Run, file: str) -> str:
+    """The file as the recording's sites name it: notes on errors shorten it for reading."""
+    known = {site.file for site in run.recording.sites.values()}
+    if file in known:
+        return file
+    return next((each for each in sorted(known) if each.endswith("/" + file.lstrip("./"))), file)

@@ -24,7 +24,7 @@ from collections.abc import Iterator
 from plait.graph import Region, Site
 from plait.rules._case import Case, Run
 from plait.rules._rule import Finding, Where
-from plait.rules._words import at, code, listed, plural
+from plait.rules._words import code, leaves_loop, listed, plural
 
 
 def check_run(run: Run) -> Iterator[Finding]:
@@ -78,7 +78,7 @@ def _decides(case: Case, loop: Region) -> bool:
     inside = {region.id for region in case.graph.regions if region.parent == loop.id}
     return any(
         decision.region in inside and (site := case.site(decision)) is not None and site.test is not None
-        and (site.test.kind == "while" or (site.test.true_text or "").startswith(("break", "return")))
+        and (site.test.kind == "while" or leaves_loop(site.test))
         for decision in case.graph.decisions
     )  # fmt: skip
 

@@ -28,7 +28,7 @@ from plait.graph import Decision, Node
 from plait.rules._case import Case
 from plait.rules._rows import FLAGS, full_reduction, row_family
 from plait.rules._rule import Finding
-from plait.rules._words import at, code, name, op_name, says
+from plait.rules._words import at, code, leaves_loop, name, op_name, says
 
 
 def check(case: Case) -> Iterator[Finding | None]:
@@ -79,15 +79,13 @@ def _victim(case: Case, decision: Decision, reduction: Node) -> Node | None:
     assert site is not None and site.test is not None
     rows = reduced.shape[0]
     chosen = (site.file, site.test.line, site.test.column)
-    leaves_loop = site.test.kind == "while" or any(
-        (text or "").startswith(("break", "return")) for text in (site.test.true_text, site.test.false_text)
-    )
+    ends = site.test.kind == "while" or leaves_loop(site.test)
     for node in graph.nodes[decision.after :]:
         where = case.site(node)
         if node.kind != "op" or where is None or node.in_backward:
             continue
         in_arm = where.file == chosen[0] and any((b.line, b.column) == chosen[1:] for b in where.branches)
-        in_loop = leaves_loop and bool(site.loops) and where.file == site.file and any(
+        in_loop = ends and bool(site.loops) and where.file == site.file and any(
             loop in site.loops for loop in where.loops
         )
         called = any(  # the arm calls a function or a module that does it

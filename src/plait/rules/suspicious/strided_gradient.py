@@ -36,7 +36,8 @@ def check(case: Case) -> Iterator[Finding | None]:
             continue
         maker = case.maker(node.inputs[0].value)
         frame = next((r for r in case.regions_above(node.region) if r.kind == "frame"), None)
-        if maker.kind != "input" or frame is None or not frame.label.endswith(".backward"):
+        inside = {region.id for region in case.regions_above(maker.region)}
+        if frame is None or frame.id in inside or not frame.label.endswith(".backward"):
             continue
         yield case.finding(
             f"{says(case.graph, node)}{at(case.site(node))} reads the memory of the gradient that"

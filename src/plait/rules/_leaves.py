@@ -24,6 +24,7 @@ class Leaf:
     uses: list[tuple[Case, int]] = field(default_factory=list)
     used_without: bool = False
     reached: list[Case] = field(default_factory=list)
+    values: dict[int, int] = field(default_factory=dict)  # by graph: the value that it is there
 
 
 def leaves(run: Run) -> list[Leaf]:
@@ -53,6 +54,7 @@ def _read(run: Run) -> list[Leaf]:
             if leaf is None:
                 continue
             value = node.outputs[0]
+            leaf.values[graph] = value
             for user in case.leaf_users.get(value, ()):
                 each = case.graph.nodes[user]
                 if each.writes:
@@ -63,4 +65,42 @@ def _read(run: Run) -> list[Leaf]:
                 leaf.used_without = True
             if value in case.reached_leaves:
                 leaf.reached.append(case)
+    _through_steps(run, list(found.values()))
     return list(found.values())
+
+
+def _through_steps(run: Run, known: list[Leaf]) -> None:
+    """A pass may walk into the graph of an earlier step: what that step's value hangs on is reached as well."""
+    sites: set[int] = set()
+    for _ in range(3):
+        before = len(sites)
+        for case in run.cases:
+            graph = case.graph
+            starts = [graph.values[root].node for each in graph.backwards for root in each.roots]
+            starts += [node.id for node in graph.nodes if node.site in sites and node.kind == "op"]
+            above = case.above(*starts) if starts else set()
+            for number in above:
+                node = graph.nodes[number]
+                if node.op == "carried" and node.kind == "input" and node.site is not None:
+                    if graph.values[node.outputs[0]].requires_grad:
+                        sites.add(node.site)
+        if len(sites) == before:
+            break
+    if not sites:
+        return
+    for leaf in known:
+        if leaf.reached:
+            continue
+        for case, user in leaf.uses:
+            below = case.below(user)
+            made = [out for node in case.graph.nodes if node.site in sites and node.id in below for out in node.outputs]
+            value = next((case.first(e.value) for e in case.graph.nodes[user].inputs
+                          if case.first(e.value) in case.leaf_users and user in case.leaf_users[case.first(e.value)]
+                          and _is_leaf(case, leaf, case.first(e.value))), None)  # fmt: skip
+            if value is not None and any(value in case.reach(out).leaves for out in made):
+                leaf.reached.append(case)
+                break
+
+
+def _is_leaf(case: Case, leaf: Leaf, value: int) -> bool:
+    return leaf.values.get(case.number) == value

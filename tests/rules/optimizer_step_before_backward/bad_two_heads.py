@@ -4,7 +4,7 @@ import contextlib
 import torch
 from torch import nn
 
-trunk, a, b = nn.Linear(3, 3), nn.Linear(3, 1), nn.Linear(3, 1)
+trunk, a, b = nn.Sequential(nn.Linear(3, 3), nn.Linear(3, 3)), nn.Linear(3, 1), nn.Linear(3, 1)
 opt = torch.optim.SGD([*trunk.parameters(), *a.parameters(), *b.parameters()], lr=0.1)
 
 

@@ -1,4 +1,4 @@
-# term-without-gradient: expected at line 8
+# term-without-gradient: expected at line 7
 import torch
 from torch import nn
 

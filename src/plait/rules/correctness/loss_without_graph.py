@@ -38,7 +38,8 @@ def check(case: Case) -> Iterator[Finding | None]:
     for each in graph.backwards:
         for root in each.roots:
             # A result that needed no gradient when it was made and does now: somebody has made it a leaf.
-            if graph.values[root].requires_grad or case.failed(each) or each.how != "backward":
+            value, born = graph.values[root], graph.values[case.first(root)]
+            if born.requires_grad or value.requires_grad and not value.leaf or case.failed(each) or each.how != "backward":
                 continue
             maker = case.maker(case.first(root))
             cuts = cuts_above(case, maker.id)

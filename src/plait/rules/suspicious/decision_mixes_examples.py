@@ -73,7 +73,7 @@ def _victim(case: Case, decision: Decision, reduction: Node) -> Node | None:
     reduced = graph.values[reduction.inputs[0].value]
     flags = op_name(reduction.op) in FLAGS
     family = row_family(case, reduced.id)
-    if family is None or len(reduced.shape) < 2 and not flags and not _spread(case, reduction):
+    if family is None or not flags and not _of_rows(case, family) and not _spread(case, reduction):
         return None
     site = case.site(decision)
     assert site is not None and site.test is not None
@@ -107,6 +107,11 @@ def _victim(case: Case, decision: Decision, reduction: Node) -> Node | None:
 def _in_arm(case: Case, number: int, chosen: tuple[str, int, int]) -> bool:
     site = case.graph._site_by_id.get(number)
     return site is not None and site.file == chosen[0] and any((b.line, b.column) == chosen[1:] for b in site.branches)
+
+
+def _of_rows(case: Case, family: set[int]) -> bool:
+    """Whether rows of the family have entries of their own."""
+    return any(len(case.graph.values[out].shape) > 1 for each in family for out in case.graph.nodes[each].outputs)
 
 
 def _spread(case: Case, reduction: Node) -> bool:

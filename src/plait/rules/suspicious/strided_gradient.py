@@ -35,9 +35,9 @@ def check(case: Case) -> Iterator[Finding | None]:
         if not node.in_backward or op_name(node.op) != "as_strided" or not node.inputs:
             continue
         maker = case.maker(node.inputs[0].value)
-        frame = next((r for r in case.regions_above(node.region) if r.kind == "frame"), None)
+        frame = next((r for r in case.regions_above(node.region) if r.kind == "frame" and r.label.endswith(".backward")), None)
         inside = {region.id for region in case.regions_above(maker.region)}
-        if frame is None or frame.id in inside or not frame.label.endswith(".backward"):
+        if frame is None or frame.id in inside:
             continue
         yield case.finding(
             f"{says(case.graph, node)}{at(case.site(node))} reads the memory of the gradient that"

@@ -82,7 +82,7 @@ class Leaves:
             leaf = self._by_id[id(tensor)] = _Leaf(len(self._all), tensor, name, site)
             self._all.append(leaf)
             self._changed.add(leaf.number)
-        elif name is not None and leaf.name != name:
+        elif name is not None and leaf.name is None:
             leaf.name = name
             self._changed.add(leaf.number)
         return leaf.number
@@ -103,6 +103,7 @@ class Leaves:
                 named = name_of(each)
                 name = paths.get(id(each)) or (None if named is None else named[0])
                 leaf = self._all[self.number_of(each, name)]
+                leaf.name = name if name is not None else leaf.name
                 leaf.module, leaf.holder = type((outer or [root])[0]).__name__, holder
                 leaf.registered = int(not unknown)
                 self._changed.add(leaf.number)

@@ -59,6 +59,14 @@ def check(case: Case) -> Iterator[Finding | None]:
         )
 
 
+def _scaled(case: Case, node: Node) -> bool:
+    """Whether the program multiplies by a number of its own (loss scaling)."""
+    if op_name(node.op) not in ("mul", "rmul", "div", "mul_", "div_"):
+        return False
+    others = [case.graph.values[edge.value] for edge in node.inputs]
+    return len(others) == 1 or any(not each.requires_grad and not each.shape for each in others)
+
+
 def _zero(known: Elements, value: int) -> bool:
     numbers = known.values.get(value)
     return numbers is not None and any(each == 0 for each in numbers)
@@ -73,10 +81,12 @@ def _jumps(case: Case, known: Elements) -> Iterator[tuple[Node, float, float, in
             continue
         for edge in node.inputs:
             front = known.gradient(edge.value)
-            if front is not None and all(map(is_finite, front)) and largest(front) > JUMP * largest(behind):
+            if front is None or not all(map(is_finite, front)) or _scaled(case, node):
+                continue
+            if largest(front) > max(JUMP * largest(behind), 1.0):
                 yield node, largest(behind), largest(front), edge.value
     for each in known.stats:
         node = case.graph.nodes[each.node]
         if node.kind == "op" and each.norm_in and each.norm_out and is_finite(each.norm_out) and is_finite(each.norm_in):
-            if each.norm_out > JUMP * each.norm_in and node.inputs:
+            if each.norm_out > max(JUMP * each.norm_in, 1.0) and node.inputs and not _scaled(case, node):
                 yield node, each.norm_in, each.norm_out, node.inputs[0].value

@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 if TYPE_CHECKING:
+    from plait.recorder import Record
     from plait.recording import Recording
     from plait.rules import Findings
-    from plait.recorder import Record
 
 
 def record(
@@ -108,8 +108,8 @@ def report(recording: Recording, *, colour: bool = False) -> str:
     from plait.rules import explain_recording
     from plait.views import report as show
 
-    found = explain_recording(recording, ignore=("dynamism", "performance", "memory"))
-    found += explain_recording(recording, select=("accumulated-loss", "container-keeps-graph", "graph-grows-across-steps"))
+    memory = ("accumulated-loss", "container-keeps-graph", "graph-grows-across-steps")
+    found = explain_recording(recording, select=("correctness", "suspicious", "numerics", *memory))
     marks = [
         Mark("finding", f"{each.rule}: {each.fact}", each.file, each.line, -1)
         for each in found

@@ -14,24 +14,33 @@ from plait.cli._parser import Parser, UsageError
 _MAGIC = b"SQLite format 3\0"
 
 
+EXAMPLES = """\
+  plait explain run.plait
+  plait explain train.py --epochs 1
+  plait explain run.plait --select correctness,suspicious --format github"""
+
+
 def parser() -> Parser:
     """The options of `plait explain`."""
     made = Parser(
-        prog="plait explain",
+        "plait explain",
+        "Say what is wrong with a recorded run, and where. A SCRIPT is recorded first, with gradients measured (--values"
+        " stats). Exit status: 0 nothing found, 1 findings, 2 could not run. `plait rules` lists the rules; the comment"
+        " `# plait: ignore[rule]` leaves a line out.",
         usage="plait explain [--select NAMES] [--ignore NAMES] [--format F] (FILE ... | SCRIPT [ARGS ...])",
-        description="Say what is wrong with a recorded run, and where. A SCRIPT is recorded first, with gradients"
-        " measured (--values stats). Exit status: 0 nothing found, 1 findings, 2 could not run.",
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        epilog="examples:\n  plait explain run.plait\n  plait explain train.py --epochs 1\n"
-        "  plait explain run.plait --select correctness,suspicious --format github\n\n"
-        "A line of the program is left out with the comment `# plait: ignore[rule]`. `plait rules` lists the rules.",
+        examples=EXAMPLES,
     )
     made.add_argument("--select", action="append", default=[], metavar="NAMES", help="only these rules or categories")
-    made.add_argument("--ignore", action="append", default=[], metavar="NAMES", help="all but these rules or categories")
+    made.add_argument(
+        "--ignore", action="append", default=[], metavar="NAMES", help="all but these rules or categories"
+    )
     made.add_argument("--format", choices=["text", "json", "github", "sarif"], default="text", help="default: text")
     made.add_argument("--json", action="store_const", const="json", dest="format", help="the same as --format json")
     made.add_argument(
-        "what", nargs=argparse.REMAINDER, metavar="FILE | SCRIPT ARGS", help="recordings, or a program and its arguments"
+        "what",
+        nargs=argparse.REMAINDER,
+        metavar="FILE | SCRIPT ARGS",
+        help="recordings, or a program and its arguments",
     )
     return made
 
@@ -49,7 +58,9 @@ def main(words: Sequence[str]) -> int:
         findings = [plait.explain(each, select=select, ignore=ignore) for each in what]  # the error says what it is
     else:
         findings = [_of_script(what, select, ignore)]
-    whole = plait.Findings((each for some in findings for each in some), (p for some in findings for p in some.problems))
+    whole = plait.Findings(
+        (each for some in findings for each in some), (p for some in findings for p in some.problems)
+    )
     for problem in whole.problems:
         print(f"plait: {problem}", file=sys.stderr)
     text = whole.format(arguments.format)

@@ -107,8 +107,8 @@ def main(words: Sequence[str]) -> int:
 
 
 def _report(output: Path) -> None:
-    from plait.recording import load
     from plait import report
+    from plait.recording import load
 
     try:
         shown: Path = output.relative_to(Path.cwd())

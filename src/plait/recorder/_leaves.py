@@ -122,8 +122,9 @@ class Leaves:
         """The facts that are new since the last call."""
         numbers, self._changed = sorted(self._changed), set()
         return [
-            LeafFacts(each.number, each.name, each.shape, each.module, each.holder, each.optimizer, each.site,
-                      each.registered)  # fmt: skip
+            LeafFacts(
+                each.number, each.name, each.shape, each.module, each.holder, each.optimizer, each.site, each.registered
+            )
             for each in (self._all[number] for number in numbers)
         ]
 
@@ -194,7 +195,7 @@ def _holder(root: torch.nn.Module, outer: list[torch.nn.Module]) -> str | None:
                 continue
             items = content.values() if isinstance(content, dict) else content
             if isinstance(content, (list, tuple, dict, set)) and any(
-                each is root or isinstance(each, torch.nn.Module) and any(part is root for part in each.modules())
+                each is root or (isinstance(each, torch.nn.Module) and any(part is root for part in each.modules()))
                 for each in items
             ):
                 return f"{type(module).__name__}.{name} ({type(content).__name__})"

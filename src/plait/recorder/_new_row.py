@@ -90,7 +90,8 @@ def new_row(
             flags |= COMPARED
         if name in DATA_SHAPES or (name in ("__getitem__", "__setitem__") and _has_mask(args)):
             flags |= DATA_SHAPE
-        if any(output.requires_grad and output.is_leaf for output in outputs):
+        kinds = [tape.types[port // PORTS] for port in ports]
+        if any(kind.requires_grad and kind.leaf for kind in kinds):
             flags |= LEAF
         made[3] = flags
         made[4] = ports if flags & MANY else ports[0]

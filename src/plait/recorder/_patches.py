@@ -19,7 +19,6 @@ from torch import nn
 from torch.overrides import TorchFunctionMode
 
 from plait._torch import pop_mode, push_mode, put_back, sequence_number, take_out, transforms_active
-from plait.graph._rows import EventRow
 from plait.recorder._events import function_applied
 from plait.recorder._events import install as install_events
 from plait.recorder._new_row import Named, flat, new_row, tensors_in
@@ -253,7 +252,8 @@ class Patches:
         @functools.wraps(original)
         def add(optimizer: Any, group: Any) -> None:
             if not self._here():
-                return original(optimizer, group)
+                original(optimizer, group)
+                return
             tape = record.tape
             given = group.get("params") if isinstance(group, dict) else None
             tensors = [given] if isinstance(given, torch.Tensor) else list(given or ()) if _countable(given) else []
@@ -262,7 +262,7 @@ class Patches:
                 tape.event("optimizer_of_results", tape.site_of(sys._getframe(1)), copies, type(optimizer).__name__)
             original(optimizer, group)
             tape.leaves.owned(optimizer, optimizer.param_groups[-1:])
-            return None
+            return
 
         return add
 

@@ -20,7 +20,7 @@ from typing import Any, Final
 
 import torch
 
-from plait.graph._rows import BackwardRow, EnterRow, EventRow, EventRow, InputRow, OpRow, ReadRow, ReturnRow, Row
+from plait.graph._rows import BackwardRow, EnterRow, EventRow, InputRow, OpRow, ReadRow, ReturnRow, Row
 from plait.graph._shape import hash_of_digests, hash_of_items
 from plait.graph._split import split
 from plait.recorder._backward import BackwardWatch

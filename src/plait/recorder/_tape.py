@@ -181,7 +181,11 @@ class Tape:
 
     def port_of(self, tensor: torch.Tensor, output: int = 0) -> int:
         """The port of a tensor as output number `output` of whatever made it."""
-        key = (tensor.shape, tensor.dtype, tensor.requires_grad, tensor.device, tensor.is_leaf)
+        try:
+            leaf = tensor.is_leaf
+        except RuntimeError:  # a tensor view that was made under no_grad and whose base was written since
+            leaf = not tensor.requires_grad
+        key = (tensor.shape, tensor.dtype, tensor.requires_grad, tensor.device, leaf)
         number = self.type_numbers.get(key)
         if number is None:
             number = self.type_of(key, tensor)
@@ -470,6 +474,10 @@ class Tape:
         """Whether autograd has made no node since the step began."""
         return sequence_number() == self.first_number
 
+    def knows(self, tensor: torch.Tensor) -> bool:
+        """Whether a step of the recording made or used the tensor."""
+        return id(tensor) in self.ids or id(tensor) in self.earlier
+
     def event(
         self, what: str, site: int | None, about: Iterable[torch.Tensor] = (), detail: str = "", **facts: int | str
     ) -> None:
@@ -586,9 +594,8 @@ class Tape:
         for tensor in self._tensors(args, kwargs):
             if tensor.layout is torch.jagged:
                 found["jagged"] = int(found.get("jagged", 0)) + 1
-            elif tensor.dtype is torch.int64 and tensor.dim() == 1 and tensor.numel() <= 64 and not transforms_active():
-                if tensor.device.type == "cpu" and "numbers" not in found:
-                    found["numbers"] = str(tensor.detach().tolist())
+            elif "numbers" not in found and _few_numbers(tensor):
+                found["numbers"] = str(tensor.detach().tolist())
         return found
 
     def sample(self, place: int, result: Any) -> None:
@@ -627,6 +634,12 @@ class Tape:
             self._next_tick = now + 1_000_000_000
             self.on_deadline()
         self.deadline = 0 if self.sampling else self._next_tick
+
+
+def _few_numbers(tensor: torch.Tensor) -> bool:
+    """Whether it is a short row of whole numbers on the CPU (lengths, sizes)."""
+    small = tensor.dtype is torch.int64 and tensor.dim() == 1 and tensor.numel() <= 64
+    return small and tensor.device.type == "cpu" and not transforms_active()
 
 
 def _version(tensor: torch.Tensor) -> int | None:

@@ -7,4 +7,16 @@ from plait.rules._formats import FORMATS
 from plait.rules._question import explain_leaf
 from plait.rules._rule import CATEGORIES, Category, Finding, Where
 
-__all__ = ["CATEGORIES", "FORMATS", "Category", "Finding", "Findings", "Rule", "Where", "explain_leaf", "explain_recording", "rule", "rules"]
+__all__ = [
+    "CATEGORIES",
+    "FORMATS",
+    "Category",
+    "Finding",
+    "Findings",
+    "Rule",
+    "Where",
+    "explain_leaf",
+    "explain_recording",
+    "rule",
+    "rules",
+]

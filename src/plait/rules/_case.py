@@ -68,7 +68,7 @@ class Run:
         for variant in sorted(variants, key=lambda each: -each.steps):
             order.setdefault(variant.graph)
         size = {variant.graph: variant.nodes + variant.decisions + 8 for variant in variants}
-        found = []
+        found: list[int] = []
         for graph in order:
             budget -= size.get(graph, 0)
             if budget < 0 and found:
@@ -101,14 +101,15 @@ class Run:
 
     def finding(
         self, fact: str, consequence: str, cure: str, places: Iterable[Where | None], *, steps: Sequence[int] = (),
-        graph: int | None = None, nodes: Iterable[int] = (), count: int | None = None, **facts: float | int | str,
+        graph: int | None = None, nodes: Iterable[int] = (), count: int | None = None,
+        numbers: dict[str, float | int | str] | None = None, **facts: float | int | str,
     ) -> Finding:  # fmt: skip
         """A finding of the rule that is asked now; places that are not known are left out."""
         name, category = self.rule
         return Finding(
             name, category, _capital(fact), _capital(consequence), _capital(cure),
             tuple(dict.fromkeys(each for each in places if each is not None)), graph, tuple(nodes),
-            tuple(steps[:FEW]), len(steps) if count is None else count, facts,
+            tuple(steps[:FEW]), len(steps) if count is None else count, facts if numbers is None else numbers,
         )  # fmt: skip
 
 
@@ -138,7 +139,7 @@ class Case:
             return None
         return self.run.finding(
             fact, consequence, cure, found, steps=self.steps, graph=self.number,
-            nodes=[each if isinstance(each, int) else each.id for each in nodes], **facts,
+            nodes=[each if isinstance(each, int) else each.id for each in nodes], numbers=facts,
         )  # fmt: skip
 
     def site(self, item: Any) -> Site | None:
@@ -219,7 +220,9 @@ class Case:
         graph = self.graph
         if grad_fn is None:
             root = graph.values[value]
-            return Reach(frozenset(), frozenset({self.first(value)}) if root.leaf and root.requires_grad else frozenset())
+            return Reach(
+                frozenset(), frozenset({self.first(value)}) if root.leaf and root.requires_grad else frozenset()
+            )
         seen, stack = {grad_fn}, [grad_fn]
         leaves: set[int] = set()
         old = False
@@ -257,7 +260,7 @@ class Case:
     @cached_property
     def reached_nodes(self) -> set[int]:
         """The nodes whose backward nodes some backward pass of the step reaches."""
-        found = set()
+        found: set[int] = set()
         for each in self.graph.backwards:
             for root in each.roots:
                 found.update(self.graph.backward_nodes[number].node for number in self.reach(root).nodes)

@@ -43,7 +43,7 @@ def _read(run: Run) -> list[Chain]:
         found = links[case.number]
         for site in [each for each in open_ if each not in found]:
             chain = open_[site]
-            if step.kind == 'train' or step.id - chain.steps[-1] > 2:
+            if step.kind == "train" or step.id - chain.steps[-1] > 2:
                 done.append(open_.pop(site))
         for site, (node, walked, retained, adds) in found.items() if step.kind == "train" else ():
             chain = open_.setdefault(site, Chain(site))
@@ -68,7 +68,9 @@ def _links(case: Case) -> dict[int, tuple[Node, bool, bool, bool]]:
         if not graph.values[node.outputs[0]].requires_grad:
             continue
         flow = _grad_below(case, node.id)
-        maker = next((graph.nodes[each] for each in sorted(flow, reverse=True) if graph.nodes[each].site == node.site), None)
+        maker = next(
+            (graph.nodes[each] for each in sorted(flow, reverse=True) if graph.nodes[each].site == node.site), None
+        )
         if maker is None or maker.id == node.id:
             continue
         between = (flow & case.above(maker.id)) - {node.id}

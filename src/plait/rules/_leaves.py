@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass, field
+from typing import Any
 
 from plait.rules._case import Case, Run
 
@@ -36,13 +37,20 @@ def leaves(run: Run) -> list[Leaf]:
     return kept
 
 
+def _leaf(row: Any) -> Leaf:
+    number, name, shape, module, holder, optimizer, site, registered = row
+    return Leaf(number, name, shape, module, holder, optimizer, site, bool(registered))
+
+
 def _read(run: Run) -> list[Leaf]:
     try:
-        rows = run.recording._all("SELECT id, name, shape, module, holder, optimizer, site, registered FROM leaf ORDER BY id")
+        rows = run.recording._all(
+            "SELECT id, name, shape, module, holder, optimizer, site, registered FROM leaf ORDER BY id"
+        )
         bindings = run.recording._all("SELECT graph, leaves FROM binding ORDER BY rowid")
     except Exception:  # a file from before leaves were kept
         return []
-    found = {row[0]: Leaf(*row[:7], bool(row[7])) for row in rows}
+    found = {row[0]: _leaf(row) for row in rows}
     looked_at = set(run.graphs)
     for graph, text in bindings:
         if graph not in looked_at:
@@ -81,9 +89,9 @@ def _through_steps(run: Run, known: list[Leaf]) -> None:
             above = case.above(*starts) if starts else set()
             for number in above:
                 node = graph.nodes[number]
-                if node.op == "carried" and node.kind == "input" and node.site is not None:
-                    if graph.values[node.outputs[0]].requires_grad:
-                        sites.add(node.site)
+                carried = node.op == "carried" and node.kind == "input" and node.site is not None
+                if carried and node.site is not None and graph.values[node.outputs[0]].requires_grad:
+                    sites.add(node.site)
         if len(sites) == before:
             break
     if not sites:

@@ -8,11 +8,13 @@ from plait.graph import Node, Site
 from plait.graph._notation import op_name
 from plait.rules._case import Case
 
-_SAME = frozenset("""
-    relu tanh sigmoid gelu silu elu leaky_relu dropout layer_norm abs neg exp sqrt clamp float double to contiguous clone
-    add sub div pow mul add_ sub_ div_ rsub softplus half bfloat16 detach square log requires_grad_ type_as
+_SAME = frozenset(
+    """
+    relu tanh sigmoid gelu silu elu leaky_relu dropout layer_norm abs neg exp sqrt clamp float double to contiguous
+    clone     add sub div pow mul add_ sub_ div_ rsub softplus half bfloat16 detach square log requires_grad_ type_as
     alpha_dropout feature_dropout relu_ normalize where hardtanh mish selu cos sin data
-""".split())
+""".split()
+)
 _MASKS = {"mul", "mul_", "where", "masked_fill", "masked_fill_", "masked_select"}
 _RECURRENT = {"rnn_tanh", "rnn_relu", "lstm", "gru"}
 _BUFFERS = {"zeros", "full", "new_zeros", "new_full", "zeros_like", "empty"}
@@ -193,9 +195,9 @@ def _masked(case: Case, node: Node, found: dict[int, Padding]) -> bool:
     """Whether one of the arguments is a mask: made from a comparison, from flags, or given as booleans."""
     for edge in node.inputs:
         value = case.graph.values[edge.value]
-        if edge.value in found or value.leaf and value.requires_grad:
+        if edge.value in found or (value.leaf and value.requires_grad):
             continue
-        if value.dtype == "bool" or value.dtype.startswith("i") and value.dtype != "i64":
+        if value.dtype == "bool" or (value.dtype.startswith("i") and value.dtype != "i64"):
             return True
         near = [value.node]
         for _ in range(4):

@@ -42,8 +42,10 @@ def explain_leaf(recording: Recording, number: int) -> Findings:
     case, user = leaf.uses[0]
     node = case.graph.nodes[user]
     cut = next((case.graph.nodes[each] for each in sorted(case.below(user)) if case.graph.nodes[each].cut), None)
-    where = f"the path ends at {says(case.graph, cut)}{at(case.site(cut))}" if cut is not None else (
-        "what it makes reaches no loss that was walked"
+    where = (
+        f"the path ends at {says(case.graph, cut)}{at(case.site(cut))}"
+        if cut is not None
+        else ("what it makes reaches no loss that was walked")
     )
     return Findings([run.finding(
         f"{what} has no gradient: it is used by {says(case.graph, node)}{at(case.site(node))}, and {where}.",
@@ -66,8 +68,11 @@ def _reached(run: Run, leaf: Leaf, what: str) -> Finding:
         f"{what} got a gradient in {plural(total, 'step')}; the path to the loss: {listed(lines, 6)}.",
         "The gradient is the product of the slopes along this path, summed over all paths.",
         "Look at the sizes along it with `plait run --values stats`.",
-        [Where.of("path", case.site(node)) for node in nodes], steps=case.steps, graph=case.number,
-        nodes=[node.id for node in nodes], steps_reached=total,
+        [Where.of("path", case.site(node)) for node in nodes],
+        steps=case.steps,
+        graph=case.number,
+        nodes=[node.id for node in nodes],
+        steps_reached=total,
     )
 
 

@@ -13,7 +13,8 @@ REDUCTIONS = frozenset({
 }) | FLAGS  # fmt: skip
 
 # Row by row for any input with rows in dimension 0 (inner sizes may change).
-_ROWWISE = frozenset("""
+_ROWWISE = frozenset(
+    """
     add sub mul div neg abs pow sqrt rsqrt exp log log1p expm1 sin cos tan tanh sigmoid relu relu6 gelu silu elu selu
     leaky_relu softplus hardtanh mish prelu celu clamp clip clamp_min clamp_max where maximum minimum round floor ceil
     sign square reciprocal rsub add_ sub_ mul_ div_ relu_ tanh_ sigmoid_ dropout alpha_dropout erf lerp addcmul addcdiv
@@ -21,17 +22,22 @@ _ROWWISE = frozenset("""
     contiguous detach detach_ data type_as masked_fill masked_fill_ nan_to_num isfinite isnan isinf zeros_like ones_like
     full_like rand_like randn_like requires_grad_ true_divide subtract multiply divide logsigmoid softsign xlogy
     bfloat16 int long bool
-""".split())
-_INNER = frozenset("""
+""".split()
+)
+_INNER = frozenset(
+    """
     linear rnn_tanh_cell rnn_relu_cell gru_cell lstm_cell layer_norm rms_norm normalize conv1d conv2d conv3d max_pool2d
     avg_pool2d max_pool1d avg_pool1d adaptive_avg_pool2d adaptive_max_pool2d flatten softmax log_softmax cat concat
     mean sum max min amax amin norm argmax std var logsumexp squeeze unsqueeze reshape view getitem matmul chunk split
     group_norm instance_norm stack embedding bilinear glu
-""".split())
-_MADE = frozenset("""
-    randn rand zeros ones empty full randint tensor as_tensor arange linspace from_numpy normal bernoulli multinomial eye
-    zeros_like ones_like expand_as expand broadcast_to
-""".split())
+""".split()
+)
+_MADE = frozenset(
+    """
+    randn rand zeros ones empty full randint tensor as_tensor arange linspace from_numpy normal bernoulli multinomial
+    eye     zeros_like ones_like expand_as expand broadcast_to
+""".split()
+)
 
 
 def full_reduction(case: Case, node: Node) -> bool:
@@ -42,7 +48,9 @@ def full_reduction(case: Case, node: Node) -> bool:
     value, result = graph.values[node.inputs[0].value], graph.values[node.outputs[0]]
     if not value.shape or value.shape[0] < 2:
         return False
-    return not result.shape or len(result.shape) < len(value.shape) and result.shape == value.shape[1:] != value.shape[:-1]
+    return (
+        not result.shape or (len(result.shape) < len(value.shape) and result.shape == value.shape[1:] != value.shape[:-1])
+    )
 
 
 def row_family(case: Case, value: int) -> set[int] | None:
@@ -109,6 +117,18 @@ def _by_row(case: Case, node: Node, rows: int) -> bool:
         return len(first.shape) == {"conv1d": 3, "conv2d": 4, "conv3d": 5}[op]
     if op in ("softmax", "log_softmax", "layer_norm", "rms_norm", "normalize", "glu"):
         return len(first.shape) >= 2
-    if op in ("cat", "concat", "stack", "getitem", "reshape", "view", "squeeze", "unsqueeze", "flatten", "chunk", "split"):
+    if op in (
+        "cat",
+        "concat",
+        "stack",
+        "getitem",
+        "reshape",
+        "view",
+        "squeeze",
+        "unsqueeze",
+        "flatten",
+        "chunk",
+        "split",
+    ):
         return all(values[edge.value].shape[:1] == (rows,) for edge in node.inputs) and len(results[0].shape) >= 1
     return len(first.shape) >= 2

@@ -42,8 +42,13 @@ def _summands(case: Case, value: int) -> list[int]:
         whole = [each for each in inputs if not _plain(case, each)]
         if len(inputs) == 1:
             return inputs
-        return whole if len(whole) == 1 and op not in ("div", "true_divide", "divide") else inputs[:1] if (
-            op in ("div", "true_divide", "divide") and _plain(case, inputs[-1])) else []
+        return (
+            whole
+            if len(whole) == 1 and op not in ("div", "true_divide", "divide")
+            else inputs[:1]
+            if (op in ("div", "true_divide", "divide") and _plain(case, inputs[-1]))
+            else []
+        )
     if op in _SAME and len(inputs) == 1:
         return inputs
     if op in _ALL and len(inputs) == 1:
@@ -56,7 +61,12 @@ def _summands(case: Case, value: int) -> list[int]:
 def _plain(case: Case, value: int) -> bool:
     """A number that nothing trained flows into: a weight of a term."""
     found = case.graph.values[value]
-    return not found.requires_grad and not case.trained[found.node] and not found.shape and not _from_read(case, found.node)
+    return (
+        not found.requires_grad
+        and not case.trained[found.node]
+        and not found.shape
+        and not _from_read(case, found.node)
+    )
 
 
 def _from_read(case: Case, node: int) -> bool:

@@ -10,7 +10,20 @@ from plait.graph._notation import node_number, number, op_name, plural, shorten,
 
 _LEAVES = re.compile(r"(^|:\s*)(break|return)\b")
 
-__all__ = ["at", "code", "leaves_loop", "listed", "name", "number", "op_name", "path_of", "plural", "says", "size", "value_name"]
+__all__ = [
+    "at",
+    "code",
+    "leaves_loop",
+    "listed",
+    "name",
+    "number",
+    "op_name",
+    "path_of",
+    "plural",
+    "says",
+    "size",
+    "value_name",
+]
 
 
 def path_of(file: str) -> str:

@@ -1,8 +1,8 @@
 # container-keeps-graph: nothing to find
+from collections import deque
+
 import torch
 from torch import nn
-
-from collections import deque
 
 model, last = nn.Linear(3, 1), deque(maxlen=2)
 for _ in range(20):

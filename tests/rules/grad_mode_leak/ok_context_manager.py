@@ -1,8 +1,8 @@
 # grad-mode-leak: nothing to find
+import contextlib
+
 import torch
 from torch import nn
-
-import contextlib
 
 
 @contextlib.contextmanager

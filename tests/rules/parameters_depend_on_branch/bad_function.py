@@ -17,8 +17,7 @@ class Two(nn.Module):
     def forward(self, x):
         if (x > 0).all():
             return self.pos(x).sum()
-        else:
-            return self.neg(x).sum()
+        return self.neg(x).sum()
 
 
 net = Two()

@@ -2,7 +2,6 @@
 import contextlib
 
 import torch
-from torch import nn
 from torch.nn.utils.rnn import pack_sequence, pad_packed_sequence
 
 

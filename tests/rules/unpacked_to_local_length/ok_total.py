@@ -1,6 +1,5 @@
 # unpacked-to-local-length: nothing to find
 import torch
-from torch import nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 x, lengths = torch.randn(4, 6, 2), [6, 5, 3, 1]

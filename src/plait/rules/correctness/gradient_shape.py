@@ -52,7 +52,9 @@ def check(case: Case) -> Iterator[Finding | None]:
                 f" {list(graph.values[wanted[-1]].shape)}).",
                 f"The pass{at(case.site(event))} can't add it to the input, so it stops.",
                 "Sum over the dimensions that the forward spread the input over, so that the shapes are equal.",
-                [node, function], ("gradient", case.site(node)), ("called", case.site(function)),
+                [node, function],
+                ("gradient", case.site(node)),
+                ("called", case.site(function)),
                 ("backward", case.site(event)),
             )
             break
@@ -67,7 +69,9 @@ def _last_custom(case: Case, after: int) -> list[Node]:
             continue
         if not node.in_backward:
             break
-        own = next((r for r in case.regions_above(node.region) if r.kind == "frame" and r.label.endswith(".backward")), None)
+        own = next(
+            (r for r in case.regions_above(node.region) if r.kind == "frame" and r.label.endswith(".backward")), None
+        )
         if own is None or (frame is not None and own.id != frame):
             break
         frame = own.id
@@ -76,7 +80,9 @@ def _last_custom(case: Case, after: int) -> list[Node]:
 
 
 def _function(case: Case, node: Node) -> Node | None:
-    label = next(r.label for r in case.regions_above(node.region) if r.kind == "frame" and r.label.endswith(".backward"))
+    label = next(
+        r.label for r in case.regions_above(node.region) if r.kind == "frame" and r.label.endswith(".backward")
+    )
     cls = label.split(".")[-2]
     return next((each for each in reversed(case.graph.nodes[: node.id]) if each.op == cls), None)
 

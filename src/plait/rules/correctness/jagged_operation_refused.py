@@ -51,17 +51,22 @@ def check(case: Case) -> Iterator[Finding | None]:
             yield case.finding(
                 f"{what}.",
                 "Two jagged tensors fit only if they share one object of offsets; equal lengths are not enough.",
-                "Build it from its values with the offsets of the other (`nested_tensor_from_jagged(values, offsets=...)`),"
+                "Build it from its values with the offsets of the other (`nested_tensor_from_jagged(values,"
+                " offsets=...)`),"
                 " and before `.contiguous()`.",
-                [case.maker(value) for value in ragged[:4]], ("copy", where), ("backward", site),
+                [case.maker(value) for value in ragged[:4]],
+                ("copy", where),
+                ("backward", site),
             )
             continue
         many = int(facts.get("jagged", 0)) > 1
         yield case.finding(
             f"`{op}` is called with {'jagged tensors' if many else 'a jagged tensor'}{at(site)}, and PyTorch refuses.",
             "The result would be ragged in two dimensions, or there is no rule for it: jagged tensors have one ragged"
-            " dimension and a part of the operations." if many else
-            "Jagged tensors have rules for a part of the operations only, and one ragged dimension.",
+            " dimension and a part of the operations."
+            if many
+            else "Jagged tensors have rules for a part of the operations only, and one ragged dimension.",
             "Run the code for one example at a time (`nested.unbind()`), or write it for one and use `plait.batch`.",
-            [case.maker(value) for value in ragged], ("called", site),
+            [case.maker(value) for value in ragged],
+            ("called", site),
         )

@@ -32,11 +32,21 @@ def check(case: Case) -> Iterator[Finding | None]:
             continue
         for value in event.values:
             maker = case.maker(value)
-            born = next((n for n in sorted(case.above(maker.id)) if any(
-                case.graph.values[o].leaf and case.graph.values[o].requires_grad for o in case.graph.nodes[n].outputs)), None)
+            born = next(
+                (
+                    n
+                    for n in sorted(case.above(maker.id))
+                    if any(
+                        case.graph.values[o].leaf and case.graph.values[o].requires_grad
+                        for o in case.graph.nodes[n].outputs
+                    )
+                ),
+                None,
+            )
             made = None if born is None else case.site(case.graph.nodes[born])
             yield case.finding(
-                f"{name(case.graph, value)}, given to `{event.detail}`{at(case.site(event))}, is no leaf: it is the result"
+                f"{name(case.graph, value)}, given to `{event.detail}`{at(case.site(event))}, is no leaf: it"
+                " is the result"
                 f" of {says(case.graph, maker)}{at(case.site(maker))}.",
                 "An optimizer updates leaves; it refuses results of operations.",
                 "Move, cast and initialise first, and ask for gradients last (`.detach().requires_grad_()`).",

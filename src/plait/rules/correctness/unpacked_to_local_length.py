@@ -32,7 +32,11 @@ _JOINS = {"cat", "stack", "concat", "vstack", "hstack", "add", "where"}
 def check(case: Case) -> Iterator[Finding | None]:
     """Every join that failed."""
     for event in case.graph.events:
-        if event.kind != "error" or op_name(str(dict(event.facts).get("op", ""))) not in _JOINS or len(event.values) < 2:
+        if (
+            event.kind != "error"
+            or op_name(str(dict(event.facts).get("op", ""))) not in _JOINS
+            or len(event.values) < 2
+        ):
             continue
         makers = [_unpacked(case, value) for value in event.values]
         widths = [case.graph.values[value].shape for value in event.values]
@@ -45,7 +49,10 @@ def check(case: Case) -> Iterator[Finding | None]:
             f" {', '.join(str(list(shape)) for shape in widths[:4])} and are joined{at(case.site(event))}.",
             "Each is padded to the longest sequence of its own part only, so the widths differ from part to part.",
             "Pass `total_length=` (the width of the whole batch) to `pad_packed_sequence`.",
-            [first], ("unpacked", case.site(case.graph.nodes[first])), ("joined", case.site(event)), parts=len(widths),
+            [first],
+            ("unpacked", case.site(case.graph.nodes[first])),
+            ("joined", case.site(event)),
+            parts=len(widths),
         )
 
 

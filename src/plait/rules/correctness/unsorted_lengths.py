@@ -39,5 +39,7 @@ def check(case: Case) -> Iterator[Finding | None]:
             f"sequences of lengths {shown} are packed{at(case.site(event))}, and the lengths do not fall.",
             "The packed layout takes the longest sequence first, so PyTorch refuses.",
             "Pass `enforce_sorted=False`: it sorts them, and gives the results back in your order.",
-            [case.maker(value) for value in event.values], ("packed", case.site(event)), sequences=len(lengths),
+            [case.maker(value) for value in event.values],
+            ("packed", case.site(event)),
+            sequences=len(lengths),
         )

@@ -74,7 +74,9 @@ def _place(run: Run, site: Site, how: str, outcomes: dict[str, int], steps: list
     if how in _SIZES:
         fact = f"the size of the result of {code(site.expression)}{at(site)} depends on values: {_outcomes(outcomes)}."
     elif len(outcomes) == 1 and total > 1 and "numbers" not in outcomes:
-        fact = f"the decision {text}{at(site)} was always {next(iter(outcomes))}, {total:,} times: constant in this run."
+        fact = (
+            f"the decision {text}{at(site)} was always {next(iter(outcomes))}, {total:,} times: constant in this run."
+        )
     elif "numbers" in outcomes:
         fact = f"the decision {text}{at(site)} reads a number from a tensor, {plural(total, 'time')}."
     else:
@@ -84,7 +86,10 @@ def _place(run: Run, site: Site, how: str, outcomes: dict[str, int], steps: list
         "`torch.compile` breaks its graph here, `torch.export` and `vmap` refuse, `jit.trace` keeps the branch that the"
         " example took, and an accelerator waits.",
         "Use `torch.where` or `torch.cond` for both sides, or keep it as it is and batch it with `plait.batch`.",
-        [Where.of("decision", site)], steps=steps, total=total, outcomes=len(outcomes),
+        [Where.of("decision", site)],
+        steps=steps,
+        total=total,
+        outcomes=len(outcomes),
     )
 
 
@@ -109,7 +114,10 @@ def _refused(run: Run, known: list[Finding]) -> Iterator[Finding]:
                 f"{text}{at(site)} asks a tensor for its value while the program is traced, and it has none there.",
                 "Export and tracing run with sizes only; a decision on a value can't be put into the graph.",
                 "Use `torch.where` or `torch.cond` for both sides, or decide before the model is called.",
-                [Where.of("decision", site)], steps=case.steps, graph=case.number, total=1,
+                [Where.of("decision", site)],
+                steps=case.steps,
+                graph=case.number,
+                total=1,
             )
 
 
@@ -121,8 +129,12 @@ def _symbolic(run: Run) -> Iterator[Finding]:
                 continue
             text = code(site.test.expression if site.test is not None else site.expression)
             yield run.finding(
-                f"symbolic tracing asked {text}{at(site)} for its {event.detail}: the program decides on a value there.",
+                f"symbolic tracing asked {text}{at(site)} for its {event.detail}: the program decides on a"
+                " value there.",
                 "A symbolic value has none, so `torch.fx` refuses, and with it the tools that are built on it.",
                 "Use `torch.where` or `torch.cond` for both sides, or mark the function as a leaf (`torch.fx.wrap`).",
-                [Where.of("decision", site)], steps=case.steps, graph=case.number, total=1,
+                [Where.of("decision", site)],
+                steps=case.steps,
+                graph=case.number,
+                total=1,
             )

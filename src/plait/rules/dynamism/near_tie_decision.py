@@ -2,7 +2,8 @@
 
 What it finds: comparisons of floating-point numbers whose sides differ by less than rounding does.
 
-Why it matters: with another batch size, device or precision the sum is rounded otherwise and the program takes the other
+Why it matters: with another batch size, device or precision the sum is rounded otherwise and the program takes the
+other
 branch: runs that should be equal are not.
 
 Example::
@@ -49,7 +50,9 @@ def check_run(run: Run) -> Iterator[Finding]:
             f" {left!r} and {right!r}, {plural(len(found), 'time')}.",
             "That is the size of rounding: another batch size, device or precision can turn it.",
             "Move the threshold to where no value lies, or decide in float64.",
-            [Where.of("decision", where)], steps=[step for *_, step in found], margin=abs(left - right),
+            [Where.of("decision", where)],
+            steps=[step for *_, step in found],
+            margin=abs(left - right),
         )
 
 

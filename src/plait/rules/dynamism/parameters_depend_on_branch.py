@@ -55,9 +55,12 @@ def check_run(run: Run) -> Iterator[Finding]:
             f"{_names(yes - no)} if it is True, {_names(no - yes)} if not.",
             ("DistributedDataParallel waits" if ddp else "Under DistributedDataParallel it would wait")
             + " for the parameters that a step did not use, and ranks that decide differently hang.",
-            "Use all parameters in every call (add `0 * parameter.sum()`), or `find_unused_parameters=True` with one forward"
+            "Use all parameters in every call (add `0 * parameter.sum()`), or `find_unused_parameters=True`"
+            " with one forward"
             " a step and without `static_graph`.",
-            [Where.of("decision", site)], steps=case.steps, graph=case.number,
+            [Where.of("decision", site)],
+            steps=case.steps,
+            graph=case.number,
             nodes=[case.maker(case.graph.decisions[0].value).id],
         )
 
@@ -72,8 +75,12 @@ def _used_after(case: Case, decision: Decision, later: tuple[Decision, ...]) -> 
     for node in graph.nodes[decision.after : end]:
         where = [case.site(node)]
         where += [graph._site_by_id.get(r.site) for r in case.regions_above(node.region) if r.site is not None]
-        if not any(each is not None and each.file == site.file and any(
-            (b.line, b.column) == (site.test.line, site.test.column) for b in each.branches) for each in where):
+        if not any(
+            each is not None
+            and each.file == site.file
+            and any((b.line, b.column) == (site.test.line, site.test.column) for b in each.branches)
+            for each in where
+        ):
             continue
         for edge in node.inputs:
             value = graph.values[edge.value]

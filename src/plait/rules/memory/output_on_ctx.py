@@ -40,5 +40,7 @@ def check(case: Case) -> Iterator[Finding | None]:
             f"`{function}` stores its output on `ctx.{attribute}`{at(case.site(event))}.",
             f"Output and node hold each other: {size(nbytes)} a call stay until the garbage collector runs.",
             "Use `ctx.save_for_backward(...)`, which breaks the cycle.",
-            [case.maker(value) for value in event.values], ("stored", case.site(event)), nbytes=nbytes,
+            [case.maker(value) for value in event.values],
+            ("stored", case.site(event)),
+            nbytes=nbytes,
         )

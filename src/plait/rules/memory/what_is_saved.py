@@ -39,13 +39,18 @@ def check_run(run: Run) -> Iterator[Finding]:
         return
     total, lines, case = best
     top = sorted(lines.values(), key=lambda each: -each[0])[:3]
-    shown = "; ".join(f"{size(nbytes)} by {code(site.expression, 40)} at {path_of(site.file)}:{site.line}" for nbytes, site in top)
+    shown = "; ".join(
+        f"{size(nbytes)} by {code(site.expression, 40)} at {path_of(site.file)}:{site.line}" for nbytes, site in top
+    )
     yield run.finding(
         f"a step keeps {size(total)} for backward, in {len(lines):,} lines: {shown}.",
         f"This memory is held from the forward to the backward pass of each such step; these lines are"
         f" {100 * sum(nbytes for nbytes, _ in top) / total:.0f} % of it.",
         "If memory is short, put `torch.utils.checkpoint` around the block of these lines, or use a smaller batch.",
-        [Where.of("saved", site) for _, site in top], steps=case.steps, graph=case.number, nbytes=total,
+        [Where.of("saved", site) for _, site in top],
+        steps=case.steps,
+        graph=case.number,
+        nbytes=total,
     )
 
 

@@ -43,19 +43,28 @@ def check(case: Case) -> Iterator[Finding | None]:
             f"`{op_name(node.op)}` is very steep at this input"
             + (f" ({name(case.graph, value)} is 0 there)" if _zero(known, value) else "")
             + "; one update with it destroys the weights, and no value is NaN.",
-            "Keep the input away from the point where it is divided by almost nothing: a larger eps inside, or leave empty"
+            "Keep the input away from the point where it is divided by almost nothing: a larger eps inside,"
+            " or leave empty"
             " rows out.",
-            [node], ("steep", case.site(node)), ("made", case.site(case.maker(value))), before=before, after=after,
+            [node],
+            ("steep", case.site(node)),
+            ("made", case.site(case.maker(value))),
+            before=before,
+            after=after,
         )
         return
     found = growth(case, known)
     if found is not None and found.factor > 1.5 and found.total > JUMP:
         yield case.finding(
-            f"the gradient grows {found.factor:.2g} times in every round of `{found.header}`, {number(found.total)} times"
+            f"the gradient grows {found.factor:.2g} times in every round of `{found.header}`,"
+            f" {number(found.total)} times"
             f" over {found.rounds} rounds ({says(case.graph, found.node)}{at(case.site(found.node))}).",
             "Early rounds get gradients that drown everything else, and one update destroys the weights.",
             "Clip the gradient norm, cut the loop into windows, or keep the recurrent matrix near orthogonal.",
-            [found.node], ("grows", case.site(found.node)), factor=found.factor, rounds=found.rounds,
+            [found.node],
+            ("grows", case.site(found.node)),
+            factor=found.factor,
+            rounds=found.rounds,
         )
 
 
@@ -77,7 +86,7 @@ def _jumps(case: Case, known: Elements) -> Iterator[tuple[Node, float, float, in
         if node.kind != "op" or not node.outputs or node.in_backward:
             continue
         behind = known.gradient(node.outputs[0])
-        if behind is None or not all(map(is_finite, behind)) or not 0 < largest(behind):
+        if behind is None or not all(map(is_finite, behind)) or not largest(behind) > 0:
             continue
         for edge in node.inputs:
             front = known.gradient(edge.value)
@@ -87,6 +96,11 @@ def _jumps(case: Case, known: Elements) -> Iterator[tuple[Node, float, float, in
                 yield node, largest(behind), largest(front), edge.value
     for each in known.stats:
         node = case.graph.nodes[each.node]
-        if node.kind == "op" and each.norm_in and each.norm_out and is_finite(each.norm_out) and is_finite(each.norm_in):
-            if each.norm_out > max(JUMP * each.norm_in, 1.0) and node.inputs and not _scaled(case, node):
-                yield node, each.norm_in, each.norm_out, node.inputs[0].value
+        if (
+            node.kind == "op"
+            and each.norm_in
+            and each.norm_out
+            and is_finite(each.norm_out)
+            and is_finite(each.norm_in)
+        ) and each.norm_out > max(JUMP * each.norm_in, 1.0) and node.inputs and not _scaled(case, node):
+            yield node, each.norm_in, each.norm_out, node.inputs[0].value

@@ -41,12 +41,19 @@ def check_run(run: Run) -> Iterator[Finding]:
         return
     site = case.site(case.graph.backwards[-1])
     measured = run.recording.meta.get("values") == "stats"
-    more = "The gradients were measured; look at the values of this step." if measured else (
-        "Record again with `plait run --values stats`: it names the operation where the first NaN was born."
+    more = (
+        "The gradients were measured; look at the values of this step."
+        if measured
+        else ("Record again with `plait run --values stats`: it names the operation where the first NaN was born.")
     )
     yield run.finding(
-        f"the loss of step {first.id}, walked{at(site)}, is {first.loss}; {plural(len(bad), 'step')} of {len(run.steps):,}"
+        f"the loss of step {first.id}, walked{at(site)}, is {first.loss}; {plural(len(bad), 'step')} of"
+        f" {len(run.steps):,}"
         " in all.",
         "Every parameter that this loss reaches becomes NaN with the next update.",
-        more, [Where.of("backward", site)], steps=[step.id for step in bad], graph=first.graph, first=first.id,
+        more,
+        [Where.of("backward", site)],
+        steps=[step.id for step in bad],
+        graph=first.graph,
+        first=first.id,
     )

@@ -44,9 +44,15 @@ def check(case: Case) -> Iterator[Finding | None]:
         if len(values) < FEWEST or (site.test is not None and site.test.kind == "assert"):
             continue
         device = case.graph.values[values[0]].device
-        waits = "Each read waits for the device." if device != "cpu" else "On an accelerator each read would wait for it."
+        waits = (
+            "Each read waits for the device." if device != "cpu" else "On an accelerator each read would wait for it."
+        )
         yield case.finding(
-            f"{code(site.expression)}{at(site)} reads a tensor {len(values):,} times in a step.", waits,
-            "Keep the values on the device and read them once after the loop; `plait.batch` reads once for all examples.",
-            [case.maker(value) for value in values[:8]], ("read", site), reads=len(values),
+            f"{code(site.expression)}{at(site)} reads a tensor {len(values):,} times in a step.",
+            waits,
+            "Keep the values on the device and read them once after the loop; `plait.batch` reads once for"
+            " all examples.",
+            [case.maker(value) for value in values[:8]],
+            ("read", site),
+            reads=len(values),
         )

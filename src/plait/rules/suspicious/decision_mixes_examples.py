@@ -50,7 +50,8 @@ def check(case: Case) -> Iterator[Finding | None]:
 
 def _reductions(case: Case, decision: Decision) -> list[Node]:
     """The reductions over rows that decide, nearest first."""
-    found, stack, seen = [], [case.maker(decision.value).id], set()
+    found: list[Node] = []
+    stack, seen = [case.maker(decision.value).id], set[int]()
     while stack:
         number = stack.pop()
         if number in seen or len(seen) > 40:
@@ -73,7 +74,7 @@ def _victim(case: Case, decision: Decision, reduction: Node) -> Node | None:
     reduced = graph.values[reduction.inputs[0].value]
     flags = op_name(reduction.op) in FLAGS
     family = row_family(case, reduced.id)
-    if family is None or not flags and not _of_rows(case, family) and not _spread(case, reduction):
+    if family is None or (not flags and not _of_rows(case, family) and not _spread(case, reduction)):
         return None
     site = case.site(decision)
     assert site is not None and site.test is not None
@@ -85,8 +86,8 @@ def _victim(case: Case, decision: Decision, reduction: Node) -> Node | None:
         if node.kind != "op" or where is None or node.in_backward:
             continue
         in_arm = where.file == chosen[0] and any((b.line, b.column) == chosen[1:] for b in where.branches)
-        in_loop = ends and bool(site.loops) and where.file == site.file and any(
-            loop in site.loops for loop in where.loops
+        in_loop = (
+            ends and bool(site.loops) and where.file == site.file and any(loop in site.loops for loop in where.loops)
         )
         called = any(  # the arm calls a function or a module that does it
             region.kind == "frame" and region.site is not None and _in_arm(case, region.site, chosen)
@@ -137,7 +138,8 @@ def _finding(case: Case, decision: Decision, reduction: Node, victim: Node) -> F
             f" {what} over {rows} rows, and one outcome goes for all of them."
         )
         cure = (
-            "Decide for each row (`torch.where` with a condition of one entry a row), or write the model for one example"
+            "Decide for each row (`torch.where` with a condition of one entry a row), or write the model for"
+            " one example"
             " and run it with `plait.batch`."
         )
     return case.finding(

@@ -52,7 +52,8 @@ def check_run(run: Run) -> Iterator[Finding]:
             end = next((each.after for each in graph.modes[index + 1 :] if each.enabled), len(graph.nodes))
             victim = next(
                 (node for node in graph.nodes[mode.after : end]
-                 if node.cut in ("no_grad", "inference_mode") and not node.grad_mode and not _inside(case, node, home, frame)
+                 if node.cut in ("no_grad", "inference_mode") and not node.grad_mode
+                 and not _inside(case, node, home, frame)
                  and not _switched_again(case, mode, node.id)), None,
             )  # fmt: skip
             if victim is not None:
@@ -72,11 +73,14 @@ def _inside(case: Case, node: Node, home: Case, frame: Region) -> bool:
 def _finding(case: Case, victim: Node, home: Case, mode: ModeChange, frame: Region) -> Iterator[Finding]:
     site, where = home.site(mode), case.site(victim)
     found = case.finding(
-        f"{says(case.graph, victim)}{at(where)} ran with gradients off: `{frame.label}` switched them off{at(site)} and is"
+        f"{says(case.graph, victim)}{at(where)} ran with gradients off: `{frame.label}` switched them"
+        f" off{at(site)} and is"
         " paused at its `yield`.",
         "What was computed there has no graph, so the parameters in it get no gradient from it.",
         "End the block before the `yield`: gradient mode belongs to the thread, not to the generator.",
-        [victim], ("switched", site), ("without", where),
+        [victim],
+        ("switched", site),
+        ("without", where),
     )
     if found is not None:
         yield found

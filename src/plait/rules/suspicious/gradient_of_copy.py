@@ -51,7 +51,10 @@ def check(case: Case) -> Iterator[Finding | None]:
                 f"`.grad`{at(where)} is None: only leaves keep their gradient.",
                 "Make the tensor with its final type and device, and ask for gradients there (or call"
                 " `.detach().requires_grad_()` after the move).",
-                [maker, born], ("copied", home.site(maker)), ("read", where), ("made", made),
+                [maker, born],
+                ("copied", home.site(maker)),
+                ("read", where),
+                ("made", made),
             )
 
 

@@ -69,15 +69,17 @@ def _means(case: Case, backward: Backward) -> Iterator[tuple[Node, Site, int]]:
                 yield node, site, prod(elements.shape)
 
 
-def _finding(
-    run: Run, sizes: list[tuple[int, int]], site: Site, where: Site | None, case: Case, node: Node
-) -> Finding:
+def _finding(run: Run, sizes: list[tuple[int, int]], site: Site, where: Site | None, case: Case, node: Node) -> Finding:
     few, many = min(size for size, _ in sizes), max(size for size, _ in sizes)
     return run.finding(
         f"one update adds gradients of means over {few:,} and over {many:,} elements (`{site.expression}`{at(site)}).",
         f"Each part counts the same, so an element of the smaller one weighs {many / few:.2g} times more: this is not"
         " the gradient of the whole batch.",
         "Sum the losses of each part and divide by the number of elements of all parts together.",
-        [Where.of("mean", site), Where.of("backward", where)], steps=[step for _, step in sizes], graph=case.number,
-        nodes=[node.id], smallest=few, largest=many,
+        [Where.of("mean", site), Where.of("backward", where)],
+        steps=[step for _, step in sizes],
+        graph=case.number,
+        nodes=[node.id],
+        smallest=few,
+        largest=many,
     )

@@ -57,7 +57,9 @@ def check(case: Case) -> Iterator[Finding | None]:
             f"{at(padding.site)}: {padding.amount}.",
             "The result of a row depends on how far it was padded, so on the other rows of its batch.",
             padding.cure(op_name(node.op)),
-            [node], ("used", case.site(node)), ("padded", padding.site),
+            [node],
+            ("used", case.site(node)),
+            ("padded", padding.site),
         )
         return
 
@@ -97,9 +99,9 @@ def _last(node: Node, rank: int) -> int | None:
 
 
 def _reduced(node: Node, shape: tuple[int, ...], out: tuple[int, ...]) -> set[int]:
-    if not out or len(out) == len(shape) and all(each == 1 for each in out):
+    if not out or (len(out) == len(shape) and all(each == 1 for each in out)):
         return set(range(len(shape)))
-    dims = [part for part in node.arguments.replace("dim=", "").replace("[", "").replace("]", "").split(",")]
+    dims = list(node.arguments.replace("dim=", "").replace("[", "").replace("]", "").split(","))
     numbers = {int(part) % len(shape) for part in (each.strip() for each in dims) if part.lstrip("-").isdigit()}
     return numbers if len(shape) - len(numbers) == len(out) or len(out) == len(shape) else set()
 
@@ -116,7 +118,7 @@ def _attention(case: Case, node: Node, padded: dict[int, Padding]) -> tuple[str 
     if keys is None or len(node.inputs) <= keys:
         return None, None
     positions = {edge.position for edge in node.inputs}
-    if "attn_mask" in positions or "key_padding_mask" in positions or "3" in positions and op.startswith("scaled"):
+    if "attn_mask" in positions or "key_padding_mask" in positions or ("3" in positions and op.startswith("scaled")):
         return None, None
     padding = padded.get(node.inputs[keys].value)
     return ("attends to the padded steps of", padding) if padding is not None and padding.plain else (None, None)
@@ -129,6 +131,10 @@ def _state(case: Case, node: Node, padded: dict[int, Padding]) -> tuple[str | No
         if op_name(maker.op) not in _RECURRENT or not maker.inputs or case.graph.values[edge.value].output < 1:
             continue
         padding = padded.get(maker.inputs[0].value)
-        if padding is not None and not any("batch_sizes" in each.position for each in maker.inputs) and padding.recurrent:
+        if (
+            padding is not None
+            and not any("batch_sizes" in each.position for each in maker.inputs)
+            and padding.recurrent
+        ):
             return "uses the last state of", padding
     return None, None

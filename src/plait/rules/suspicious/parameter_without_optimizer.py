@@ -41,8 +41,10 @@ def check_run(run: Run) -> Iterator[Finding]:
     for holder, group in groups.items():
         case, user = group[0].uses[0]
         site = case.site(case.graph.nodes[user])
-        where = f"they lie in `{holder.split(' ')[0]}`, a plain {holder.split('(')[-1].rstrip(')')}" if holder else (
-            f"`{group[0].module}` only uses the module they are in"
+        where = (
+            f"they lie in `{holder.split(' ')[0]}`, a plain {holder.split('(')[-1].rstrip(')')}"
+            if holder
+            else (f"`{group[0].module}` only uses the module they are in")
         )
         call = code(site.expression) if site is not None and site.expression else "a call"
         yield run.finding(
@@ -50,7 +52,11 @@ def check_run(run: Run) -> Iterator[Finding]:
             f" to no module: {where}.",
             f"`{group[0].module}.parameters()` does not list them, so they are never updated, moved or saved.",
             "Keep layers in `nn.ModuleList` or `nn.ModuleDict`, or assign them as attributes of the module.",
-            [Where.of("used", site)], steps=case.steps, graph=case.number, nodes=[user], parameters=len(group),
+            [Where.of("used", site)],
+            steps=case.steps,
+            graph=case.number,
+            nodes=[user],
+            parameters=len(group),
         )
     if optimizers:
         yield from _replaced(run, known)
@@ -70,5 +76,9 @@ def _replaced(run: Run, known: list[Leaf]) -> Iterator[Finding]:
         f" {'parameter' if len(group) == 1 else 'parameters'} of the same name from before.",
         "The optimizer updates what the model no longer uses; the new part never changes.",
         "Make the optimizer after the model has its final layers, or give it the new ones with `add_param_group`.",
-        [Where.of("used", site)], steps=case.steps, graph=case.number, nodes=[user], parameters=len(group),
+        [Where.of("used", site)],
+        steps=case.steps,
+        graph=case.number,
+        nodes=[user],
+        parameters=len(group),
     )

@@ -2,7 +2,8 @@
 
 What it finds: `register_backward_hook` on a module whose forward runs several operations.
 
-Why it matters: `grad_input` holds the gradients of the inputs of the last operation, not of the module's inputs. Nothing
+Why it matters: `grad_input` holds the gradients of the inputs of the last operation, not of the module's inputs.
+Nothing
 is raised.
 
 Example::
@@ -39,7 +40,9 @@ def check(case: Case) -> Iterator[Finding | None]:
             f"`register_backward_hook`{at(case.site(event))} is set on `{event.detail}`, a module of {runs}.",
             "Its `grad_input` is that of the last operation inside, not of the module.",
             "Use `register_full_backward_hook`.",
-            [], ("hook", case.site(event)), operations=ran,
+            [],
+            ("hook", case.site(event)),
+            operations=ran,
         )
 
 

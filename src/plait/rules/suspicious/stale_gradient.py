@@ -59,5 +59,7 @@ def check_run(run: Run) -> Iterator[Finding]:
             f"backward(){at(passes[place])} adds to `.grad`, and nothing resets it between two updates, so each update"
             " follows the sum of all past gradients.",
             "Call `optimizer.zero_grad()` before backward() in each step (by hand: set `.grad` to None).",
-            [place, Where.of("backward", passes[place])], steps=sorted(steps), updates=len(steps),
+            [place, Where.of("backward", passes[place])],
+            steps=sorted(steps),
+            updates=len(steps),
         )

@@ -62,9 +62,7 @@ def _saved(case: Case, writer: Node, root: int) -> Node | None:
         return None
     reached = {case.graph.backward_nodes[n].node for each in later for r in each.roots for n in case.reach(r).nodes}
     for node in case.graph.nodes[: writer.id]:
-        if node.id in reached and any(
-            item.value is not None and case.roots[item.value] == root for item in node.saved
-        ):
+        if node.id in reached and any(item.value is not None and case.roots[item.value] == root for item in node.saved):
             return node
     return None
 
@@ -78,7 +76,9 @@ def _lost(case: Case, writer: Node, value: int) -> bool:
     sources = [edge.value for edge in writer.inputs if edge.value != value]
     if not any(values[each].requires_grad for each in sources):
         return False
-    return any(case.roots[edge.value] == target.id for node in case.graph.nodes[writer.id + 1 :] for edge in node.inputs)
+    return any(
+        case.roots[edge.value] == target.id for node in case.graph.nodes[writer.id + 1 :] for edge in node.inputs
+    )
 
 
 def _wrong(case: Case, node: Node, value: int, saver: Node) -> Finding | None:

@@ -176,7 +176,8 @@ def decisions_view(places: Sequence[Place], survey: Survey, paint: Paint, width:
         if place.decides:
             sign = paint("decision", SIGNS["decision"])
             lines.append(f"{sign} {shorten(at[place], first):<{first}}  {shorten(place.predicate, width - first - 4)}")
-            lines += [" " * (first + 4) + line for line in _fell(place, paint, width - first - 4)]
+            shared = sum(other.predicate == place.predicate and at[other] == at[place] for other in places) > 1
+            lines += [" " * (first + 4) + line for line in _fell(place, paint, width - first - 4, shared)]
     reads = [place for place in places if not place.decides]
     second = min(max((len(place.predicate) for place in reads), default=0), 36)
     for place in reads:
@@ -188,8 +189,10 @@ def decisions_view(places: Sequence[Place], survey: Survey, paint: Paint, width:
     return "\n".join(lines)
 
 
-def _fell(place: Place, paint: Paint, width: int) -> Iterable[str]:
-    """How a decision fell: one line an outcome, then its numbers."""
+def _fell(place: Place, paint: Paint, width: int, shared: bool) -> Iterable[str]:
+    """How a decision fell: one line an outcome, then its numbers; which part of a test it is, if several were read."""
+    if shared and place.site is not None:
+        yield shorten(f"by {place.site.expression}", width)
     wide = max((len(times(arm.count)) for arm in place.arms), default=0)
     for arm in place.arms:
         text = f"{times(arm.count):>{wide}} {arm.outcome!s:<5}"

@@ -31,11 +31,12 @@ mode_depth: Callable[[], int] = torch._C._len_torch_function_stack
 sequence_number: Callable[[], int] = torch._C._autograd._get_sequence_nr
 skip_one_hop: Callable[..., Any] = torch._C._skip_one_hop_torch_function
 is_autocast_on: Callable[[], bool] = torch._C._is_any_autocast_enabled
+_innermost_transform: Callable[[], Any] = torch._C._functorch.peek_interpreter_stack
 
 
 def transforms_active() -> bool:
     """Whether a `torch.func` transform (vmap, grad, ...) is under way: values cannot be read inside."""
-    return torch._C._functorch.peek_interpreter_stack() is not None
+    return _innermost_transform() is not None
 
 
 def node_number(node: Any) -> int:

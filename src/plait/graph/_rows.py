@@ -13,6 +13,8 @@ from __future__ import annotations
 
 from typing import Literal, NamedTuple, TypeAlias
 
+from plait.graph._model import InputKind
+
 Reference: TypeAlias = tuple[int, int]
 
 
@@ -29,7 +31,7 @@ class TensorType(NamedTuple):
 class InputRow(NamedTuple):
     """A tensor that the step used and did not make. `site` is where it was made, where that was seen."""
 
-    what: Literal["parameter", "buffer", "leaf", "data", "carried"]
+    what: InputKind
     type: int
     name: str | None
     site: int | None

@@ -27,6 +27,20 @@ class NodeStats(NamedTuple):
     first_nonfinite: bool
 
 
+class _Call(NamedTuple):
+    """A call that starts a pass."""
+
+    func: Any
+    roots: list[torch.Tensor]
+    inputs: list[torch.Tensor]
+    retain_graph: bool
+    create_graph: bool
+
+    @property
+    def how(self) -> str:
+        return "grad" if self.func is torch.autograd.grad else "backward"
+
+
 class BackwardWatch:
     """Handles the calls that start autograd's engine.
 
@@ -55,20 +69,8 @@ class BackwardWatch:
         tape = self._tape
         if tape.backward_depth:  # `Tensor.backward` calls `autograd.backward`; a checkpoint calls it inside a pass
             return self._opened(func, args, kwargs)
-        site = tape.site_of(frame)
-        roots, inputs, retain, create = _arguments(func, args, kwargs)
-        watched: list[Any] = []
-        measure = tape.values == "stats"
-        if not transforms_active():
-            for root in (*roots, *inputs):
-                tape.entry(root)
-            how = "grad" if func is torch.autograd.grad else "backward"
-            references = tuple(tape.reference(root) for root in roots)
-            wanted = tuple(tape.reference(each) for each in inputs)
-            tape.append(BackwardRow(how, site, references, wanted, retain, create))
-            self._note_loss(roots, measure)
-            if measure or (tape.sampling and tape.samples):
-                watched = list(self._watch(roots, measure))
+        call = _Call(func, *_arguments(func, args, kwargs))
+        site, watched = tape.guarded(self._begin, call, frame) or (None, [])
         tape.backward_depth += 1
         tape.circumstances |= 2
         before = sequence_number()
@@ -84,15 +86,37 @@ class BackwardWatch:
                 handle.remove()
             self.count += 1
             self.ever = True
-        if func is torch.autograd.grad:
-            here = len(tape.tokens)
-            made = new_row(tape, None, Named("grad"), (roots, inputs), {}, result, site, create, before)
-            tape.place_result(made, here, before, (roots, inputs), {}, result)
-        elif create:  # the gradients that lie on the leaves have a graph too
-            entries = tuple(tape.entry(root) for root in roots)
-            tape.opaque.append(OpaqueCall("backward", site, None, entries, before, sequence_number()))
-        self.on_done(site, create)
+        tape.guarded(self._end, call, site, before, result)
         return result
+
+    def _begin(self, call: _Call, frame: Any) -> tuple[int | None, list[Any]]:
+        """Write the pass down; (its site, the hooks that watch it)."""
+        tape = self._tape
+        site = tape.site_of(frame)
+        if transforms_active():
+            return site, []
+        for root in (*call.roots, *call.inputs):
+            tape.entry(root)
+        roots = tuple(tape.reference(root) for root in call.roots)
+        inputs = tuple(tape.reference(each) for each in call.inputs)
+        tape.append(BackwardRow(call.how, site, roots, inputs, call.retain_graph, call.create_graph))
+        measure = tape.values == "stats"
+        self._note_loss(call.roots, measure)
+        watch = measure or (tape.sampling and tape.samples)
+        return site, list(self._watch(call.roots, measure)) if watch else []
+
+    def _end(self, call: _Call, site: int | None, before: int, result: Any) -> None:
+        """Write down what came out of the pass: gradients that were handed out, graphs that lie on leaves now."""
+        tape = self._tape
+        if call.how == "grad":
+            given = call.roots, call.inputs
+            here = len(tape.tokens)
+            made = new_row(tape, None, Named("grad"), given, {}, result, site, call.create_graph, before)
+            tape.place_result(made, here, before, given, {}, result)
+        elif call.create_graph:
+            entries = tuple(tape.entry(root) for root in call.roots)
+            tape.opaque.append(OpaqueCall("backward", site, None, entries, before, sequence_number()))
+        self.on_done(site, call.create_graph)
 
     def _opened(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         push_mode(self._mode)
@@ -103,7 +127,7 @@ class BackwardWatch:
 
     def _note_loss(self, roots: Sequence[torch.Tensor], measure: bool) -> None:
         if len(roots) == 1 and roots[0].numel() == 1 and (roots[0].device.type == "cpu" or measure):
-            value = roots[0].detach().item()
+            value = roots[0].item()
             self.loss = float(value) if isinstance(value, (int, float)) else None
 
     def _watch(self, roots: Sequence[torch.Tensor], measure: bool) -> Iterator[Any]:
@@ -185,6 +209,8 @@ def _arguments(
     func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> tuple[list[torch.Tensor], list[torch.Tensor], bool, bool]:
     """(roots, inputs, retain_graph, create_graph) of a call of `backward` or `grad`."""
+    if len(args) == 1 and not kwargs and isinstance(args[0], torch.Tensor):  # loss.backward(), as nearly always
+        return [args[0]], [], False, False
     if func is torch.autograd.grad:
         names = ["outputs", "inputs", "grad_outputs", "retain_graph", "create_graph"]
     else:

@@ -13,7 +13,7 @@ import torch
 from plait._torch import is_autocast_on, sequence_number
 from plait.recorder._functions import VALUE_NUMBERS, kind_of_name, looks, plain_name
 from plait.recorder._new_row import SHARED, UNRECORDED, after_special_row, new_row
-from plait.recorder._sites import QUIET, UNSEEN
+from plait.recorder._sites import MODULE_CALL, QUIET, UNSEEN
 from plait.recorder._tape import Tape
 
 Handler = Callable[..., Any]
@@ -35,7 +35,7 @@ def make_handler(tape: Tape, specials: dict[Any, Special]) -> Handler:
     learn_code = tape.sites.learn_code
     ids, ids_of, unknown, changed = tape.ids, tape.ids.get, tape.unknown, tape.changed
     tokens, numbers, times = tape.tokens, tape.numbers, tape.times
-    hot_of, scope_stack = tape.hot.get, tape.scopes.stack
+    hot_of, scope_stack, call_sites = tape.hot.get, tape.scopes.stack, tape.scopes.call_sites
     Tensor, Parameter = torch.Tensor, torch.nn.Parameter
     frame_of, clock, grad_enabled = sys._getframe, time.perf_counter_ns, torch.is_grad_enabled
     inference_enabled, autocast_on = torch.is_inference_mode_enabled, is_autocast_on
@@ -97,62 +97,79 @@ def make_handler(tape: Tape, specials: dict[Any, Special]) -> Handler:
                 return kind(func, args, kwargs or {}, frame)
             kind = kinds[func] = kind_of_name(plain_name(func))
         value_numbers = kind & VALUE_NUMBERS
-        if tape.armed:
-            tape.on_armed()
-        # Where: the first frame that is the program's own.
-        site = None
-        while True:
-            if type(sites) is dict:
-                mark = frame.f_trace
-                if mark is None or mark is not tape.top:
-                    switch(frame)
-                site = sites.get(frame.f_lasti)
-                if site is None:
-                    site = learn_site(frame.f_code, frame.f_lasti)
-                break
-            frame = frame.f_back
-            if frame is None:
-                break
-            sites = codes_of(id(frame.f_code), UNSEEN)
-            if sites is UNSEEN:
-                sites = learn_code(frame.f_code)
-        grad = grad_enabled()
-        if grad is not tape.grad or (not grad and inference_enabled() is not tape.inference):
-            tape.mode_changed(grad, site)
-        # What goes in. An input that is new writes a row of its own and moves the others: then count again.
-        written = tape.written
-        while True:
-            here = len(tokens)
-            key = [func, site, scope_stack[-1], grad + tape.circumstances]
-            add = key.append
-            for argument in args:
-                its = type(argument)
-                if its is Tensor or its is Parameter:
-                    entry = ids_of(id(argument))
-                    if entry is None or entry[0]() is not argument:
-                        entry = unknown(argument)
-                    elif written and entry[3] is not None and entry[3] != argument._version:
-                        entry = changed(argument, entry)
-                    place = entry[1]
-                    add(here - place if place >= 0 else place)
-                    add(entry[2])
-                elif its is int:
-                    add(int)
-                    if not value_numbers:
+        try:
+            if tape.armed:
+                tape.on_armed()
+            # Where: the first frame that is the program's own.
+            site = None
+            passed = 0  # module calls on the way whose place is not known yet
+            while True:
+                if type(sites) is dict:
+                    mark = frame.f_trace
+                    if mark is None or mark is not tape.top:
+                        switch(frame)
+                    site = sites.get(frame.f_lasti)
+                    if site is None:
+                        site = learn_site(frame.f_code, frame.f_lasti)
+                    if passed:
+                        call_sites[-passed:] = [(site, tape.top, frame)] * passed
+                    break
+                if sites is MODULE_CALL:
+                    called = call_sites[-1 - passed]
+                    if called is not None:
+                        site = called[0]
+                        if called[1] is not tape.top:
+                            switch(called[2])
+                        if passed:
+                            call_sites[-passed:] = [called] * passed
+                        break
+                    passed += 1
+                frame = frame.f_back
+                if frame is None:
+                    break
+                sites = codes_of(id(frame.f_code), UNSEEN)
+                if sites is UNSEEN:
+                    sites = learn_code(frame.f_code)
+            grad = grad_enabled()
+            if grad is not tape.grad or (not grad and inference_enabled() is not tape.inference):
+                tape.mode_changed(grad, site)
+            # What goes in. An input that is new writes a row of its own and moves the others: then count again.
+            written = tape.written
+            while True:
+                here = len(tokens)
+                key = [func, site, scope_stack[-1], grad + tape.circumstances]
+                add = key.append
+                for argument in args:
+                    its = type(argument)
+                    if its is Tensor or its is Parameter:
+                        entry = ids_of(id(argument))
+                        if entry is None or entry[0]() is not argument:
+                            entry = unknown(argument)
+                        elif written and entry[3] is not None and entry[3] != argument._version:
+                            entry = changed(argument, entry)
+                        place = entry[1]
+                        add(here - place if place >= 0 else place)
+                        add(entry[2])
+                    elif its is int:
+                        add(int)
+                        if not value_numbers:
+                            add(argument)
+                    elif its in simple:
+                        add(its)
                         add(argument)
-                elif its in simple:
-                    add(its)
-                    add(argument)
-                elif its is float:
-                    add(float)
-                else:
-                    add_argument(key, argument, value_numbers)
-            if kwargs:
-                for name, argument in kwargs.items():
-                    add(name)
-                    add_argument(key, argument, value_numbers)
-            if len(tokens) == here:
-                break
+                    elif its is float:
+                        add(float)
+                    else:
+                        add_argument(key, argument, value_numbers)
+                if kwargs:
+                    for name, argument in kwargs.items():
+                        add(name)
+                        add_argument(key, argument, value_numbers)
+                if len(tokens) == here:
+                    break
+        except Exception as error:
+            tape.broken(error)
+            return func(*args, **kwargs) if kwargs else func(*args)
         before = sequence_number()
         start = clock()
         try:
@@ -161,39 +178,42 @@ def make_handler(tape: Tape, specials: dict[Any, Special]) -> Handler:
             tape.failed(func, error, site)
             raise
         end = clock()
-        add(sequence_number() - before)
-        # What comes out.
-        its = type(result)
-        if kind > 1 and its is Tensor:  # PREDICTABLE
-            add(autocast_on())
-        elif its is Tensor or its is Parameter:
-            add(result.shape)
-            add(result.dtype)
-            add(result.requires_grad)
-        elif isinstance(result, (Tensor, tuple, list)):
-            _add_results(key, result)
-        else:
-            add(its)
-        known = hot_of(tuple(key))
-        if known is None:
-            known = new_row(tape, tuple(key), func, args, kwargs or {}, result, site, grad, before)
-        flags = known[3]
-        if flags & UNRECORDED:
-            return result
-        known[1] += end - start
-        known[2] += 1
-        tokens.append(known[0])
-        numbers.append(before)
-        times.append(end - start)
-        if flags:
-            after_special_row(tape, known, here, func, args, kwargs, result)
-        else:
-            version = known[5]
-            if version < 0:
-                version = result._version if version == SHARED else None
-            ids[id(result)] = (ref(result), here, known[4], version)
-        if end > tape.deadline:
-            tape.tick(end, here, result)
+        try:
+            add(sequence_number() - before)
+            # What comes out.
+            its = type(result)
+            if kind > 1 and its is Tensor:  # PREDICTABLE
+                add(autocast_on())
+            elif its is Tensor or its is Parameter:
+                add(result.shape)
+                add(result.dtype)
+                add(result.requires_grad)
+            elif isinstance(result, (Tensor, tuple, list)):
+                _add_results(key, result)
+            else:
+                add(its)
+            known = hot_of(tuple(key))
+            if known is None:
+                known = new_row(tape, tuple(key), func, args, kwargs or {}, result, site, grad, before)
+            flags = known[3]
+            if flags & UNRECORDED:
+                return result
+            known[1] += end - start
+            known[2] += 1
+            tokens.append(known[0])
+            numbers.append(before)
+            times.append(end - start)
+            if flags:
+                after_special_row(tape, known, here, func, args, kwargs, result)
+            else:
+                version = known[5]
+                if version < 0:
+                    version = result._version if version == SHARED else None
+                ids[id(result)] = (ref(result), here, known[4], version)
+            if end > tape.deadline:
+                tape.tick(end, here, result)
+        except Exception as error:
+            tape.broken(error)
         return result
 
     return handler

@@ -21,12 +21,14 @@ from torch.overrides import TorchFunctionMode
 from plait._torch import pop_mode, push_mode, put_back, sequence_number, take_out
 from plait.graph._rows import EventRow
 from plait.recorder._new_row import Named, flat, new_row, reference_from, tensors_in
+from plait.recorder._sites import LIBRARY, MODULE_CALL, UNSEEN
 from plait.recorder._tape import OpaqueCall
 
 if TYPE_CHECKING:
     from plait.recorder._recorder import Record
 
 
+_NO_CALL = OpaqueCall("compiled function", None, None, (), 0, 0)
 _PLAIN_CALL: Any = nn.Module._wrapped_call_impl
 
 
@@ -110,7 +112,7 @@ class Patches:
         stack = scopes.stack
         frame_of = sys._getframe
 
-        known_of = scopes.known.get
+        known_of, sites, codes_of = scopes.known.get, scopes.call_sites, tape.sites.codes.get
 
         @functools.wraps(original)
         def call(self: nn.Module, *args: Any, **kwargs: Any) -> Any:
@@ -122,13 +124,20 @@ class Patches:
                 known = scopes.known[id(self)]
             if known[2]:
                 return opaque(self, args, kwargs)
+            caller = frame_of(1)
             if len(stack) == 1 and not tape.backward_depth:
-                steps.call_begins(tape.site_of(frame_of(1)))
+                tape.guarded(steps.call_begins, caller)
             stack.append(known[1])
+            # A module called by code of torch (a container) is where that code is.
+            sites.append(sites[-1] if codes_of(id(caller.f_code), UNSEEN) is LIBRARY else None)
             try:
                 return original(self, *args, **kwargs)
             finally:
                 stack.pop()
+                sites.pop()
+
+        call.__code__ = call.__code__.replace()  # a code object of this recording's own
+        tape.sites.codes[id(call.__code__)] = MODULE_CALL
 
         def opaque(module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
             name = "compiled" if type(module).__name__ == "OptimizedModule" else "scripted"
@@ -143,23 +152,33 @@ class Patches:
     ) -> Any:
         """One node for a call whose inside is not looked at; its results are its outputs."""
         tape = self._record.tape
-        if tape.armed:
-            tape.on_armed()
-        site = tape.site_of(frame)
-        for _, tensor in tensors_in(args, kwargs):
-            tape.entry(tensor)
+        site = tape.guarded(self._opaque_begins, args, kwargs, frame)
         before = sequence_number()
         if hidden:
             with self._unseen():
                 result = func(*args, **kwargs)
         else:
             result = self._quietly(func, *args, **kwargs)
-        if not self._record.active or not any(True for _ in flat(result)):
-            return result
+        if self._here() and any(True for _ in flat(result)):
+            tape.guarded(self._opaque_ends, name, args, kwargs, result, site, before)
+        return result
+
+    def _opaque_begins(self, args: tuple[Any, ...], kwargs: dict[str, Any], frame: Any) -> int | None:
+        tape = self._record.tape
+        if tape.armed:
+            tape.on_armed()
+        site = tape.site_of(frame)
+        for _, tensor in tensors_in(args, kwargs):
+            tape.entry(tensor)
+        return site
+
+    def _opaque_ends(
+        self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any], result: Any, site: int | None, before: int
+    ) -> None:
+        tape = self._record.tape
         here = len(tape.tokens)
         made = new_row(tape, None, Named(name), args, kwargs, result, site, torch.is_grad_enabled(), before)
         tape.place_result(made, here, before, args, kwargs, result)
-        return result
 
     def _apply(self, original: Any) -> Any:
         @functools.wraps(original)
@@ -198,7 +217,7 @@ class Patches:
                 args = (self._closure(args[0]), *args[1:])
             if callable(kwargs.get("closure")):
                 kwargs["closure"] = self._closure(kwargs["closure"])
-            site = record.tape.site_of(sys._getframe(1))
+            site = record.tape.guarded(record.tape.site_of, sys._getframe(1))
             if record.tape.values == "stats":
                 record.steps_keeper.grad_norm = _gradient_norm(optimizer)
             record.in_optimizer = True
@@ -207,8 +226,7 @@ class Patches:
             finally:
                 record.in_optimizer = False
             if self._here():
-                self._event("optimizer", optimizer, site)
-                record.steps_keeper.optimizer_done(site)
+                record.tape.guarded(self._optimizer_event, optimizer, site)
             return result
 
         step._plait_record = record  # type: ignore[attr-defined]
@@ -237,14 +255,14 @@ class Patches:
         def zero_grad(owner: Any, *args: Any, **kwargs: Any) -> Any:
             if not self._here() or self._record.in_optimizer:
                 return original(owner, *args, **kwargs)
-            site = self._record.tape.site_of(sys._getframe(1))
             result = self._quietly(original, owner, *args, **kwargs)
-            self._record.steps_keeper.zero_grad(EventRow("zero_grad", type(owner).__name__, site, ()))
+            keeper = self._record.steps_keeper
+            self._record.tape.guarded(keeper.zero_grad, type(owner).__name__, sys._getframe(1))
             return result
 
         return zero_grad
 
-    def _event(self, what: str, optimizer: Any, site: int | None) -> None:
+    def _optimizer_event(self, optimizer: Any, site: int | None) -> None:
         tape = self._record.tape
         values = []
         count = 0
@@ -255,7 +273,8 @@ class Patches:
                 if entry is not None and entry[0]() is parameter:
                     values.append(reference_from(len(tape.tokens), entry))
         detail = f"{type(optimizer).__name__}, {count} tensor{'' if count == 1 else 's'}"
-        tape.append(EventRow(what, detail, site, tuple(values)))
+        tape.append(EventRow("optimizer", detail, site, tuple(values)))
+        self._record.steps_keeper.optimizer_done(site)
 
     # -- compiled functions, threads ----------------------------------------------------------------------------
 
@@ -272,7 +291,7 @@ class Patches:
                 return original(callback)
             frame = sys._getframe(1)
             if callable(callback) and not under_way:
-                call = self._compiled_call(frame)
+                call = record.tape.guarded(self._compiled_call, frame) or _NO_CALL
                 unseen = self._unseen()
                 unseen.__enter__()
                 under_way.append((id(frame), unseen, call))

@@ -74,6 +74,7 @@ class Record(Recording):
         }  # fmt: skip
         self._handler = MethodType(make_handler(self.tape, specials), self.mode)
         self._patches = Patches(self)
+        self.tape.on_broken = self._broken
         self._finished = False
         writer.set_meta(
             python=platform.python_version(), torch=torch.__version__, started=time.time(), values=values, limit=limit,
@@ -119,6 +120,16 @@ class Record(Recording):
         status = "done" if kind is None else f"stopped by {kind.__name__}"
         self._writer.set_meta(status=status)
         self.steps_keeper.finish(complete=kind is None)
+
+    def _broken(self, error: Exception) -> None:
+        """The recorder itself failed: let the program run on unseen, and say so once."""
+        vars(self.mode).pop("__torch_function__", None)
+        self.recording_thread = None
+        sentence = (
+            f"recording stopped at step {self.steps_keeper.count}: plait failed ({type(error).__name__}: {error})"
+        )
+        self._writer.add("note", [(None, "stopped", sentence)])
+        print(f"plait: {sentence}; the program goes on. Please report this.", file=sys.stderr)
 
     def step(self) -> None:
         """End a step here (where neither an optimizer nor a backward pass ends it)."""
@@ -210,4 +221,3 @@ def _in_child() -> None:
 
 
 os.register_at_fork(after_in_child=_in_child)
-_ = sys

@@ -20,6 +20,9 @@ class Scopes:
     def __init__(self, on_names: Callable[[], None]) -> None:
         self.bodies: list[tuple[str, str]] = []
         self.stack: list[int | None] = [None]
+        # Beside it, for each module call: (site, activation, frame) of the program's code that led to it, once known.
+        # The frame is waiting for the call to return, so holding it keeps nothing alive.
+        self.call_sites: list[tuple[int, Any, Any] | None] = [None]
         self.tensor_names: dict[int, tuple[weakref.ref[torch.Tensor], str, bool]] = {}
         self._on_names = on_names  # called when tensors have got names
         self.known: dict[int, tuple[weakref.ref[nn.Module], int, bool]] = {}  # ..., its scope, whether it is opaque

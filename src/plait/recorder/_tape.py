@@ -17,12 +17,14 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Callable
-from typing import Any, Final, Literal, NamedTuple
+from typing import Any, Final, NamedTuple, TypeVar
 from weakref import ref
 
 import torch
 
+from plait._settings import STRICT
 from plait._torch import node_number, sequence_number, storage_key, transforms_active
+from plait.graph._model import InputKind
 from plait.graph._rows import AliasRow, EnterRow, EventRow, InputRow, ModeRow, Reference, ReturnRow, Row, TensorType
 from plait.graph._shape import Place, place_of, program_item, row_digests
 from plait.recorder._functions import plain_name
@@ -34,6 +36,7 @@ SMALL_GRAPH: Final = 80  # rows of a step up to which small tensors are kept,
 SMALL_TENSOR: Final = 8  # up to this many elements,
 SAMPLED_STEPS: Final = 3  # in the first steps of the run
 Entry = tuple[Any, int, int, int | None]
+R = TypeVar("R")
 
 _DTYPES = {
     torch.float64: "f64", torch.float32: "f32", torch.float16: "f16", torch.bfloat16: "bf16", torch.int64: "i64",
@@ -96,6 +99,8 @@ class Tape:
         self.row_numbers: dict[Row, int] = {}
         self.counts: list[list[Any]] = []  # a row: [number, nanoseconds, calls, flags, ports, version]
         self.hot: dict[tuple[Any, ...], list[Any]] = {}
+        self._enter_numbers: dict[tuple[int, int | None], int] = {}
+        self._input_numbers: dict[tuple[Any, ...], int] = {}
         self.stack: list[Activation] = []
         self.top: Activation | None = None
         self.grad = torch.is_grad_enabled()
@@ -108,6 +113,7 @@ class Tape:
         self.sampling = True
         self.deadline = 0  # when the handler calls `tick`; 0 (always) while small tensors are kept
         self._next_tick = 0
+        self.on_broken: Callable[[Exception], None] = lambda error: None
         self.on_armed: Callable[[], None] = lambda: None
         self.on_deadline: Callable[[], None] = lambda: None
 
@@ -155,11 +161,15 @@ class Tape:
     def append(self, row: Row, in_arm: bool = False) -> int:
         """Write down a row that is no call; its number."""
         number = self.number_of(row, (), in_arm)
+        self.append_number(number)
+        return number
+
+    def append_number(self, number: int) -> None:
+        """Write down a row that is no call, by its number."""
         self.counts[number][2] += 1
         self.tokens.append(number)
         self.numbers.append(sequence_number())
         self.times.append(0)
-        return number
 
     # -- where we are ---------------------------------------------------------------------------------------------
 
@@ -219,7 +229,12 @@ class Tape:
         made = Activation(code, len(self.stack), self.in_arm(site), id(frame), len(self.tokens), site)
         if frame.f_trace is None or type(frame.f_trace) is Activation:
             frame.f_trace = made
-        self.append(EnterRow(code.co_qualname, site, code.co_firstlineno))
+        key = id(code), site
+        number = self._enter_numbers.get(key)
+        if number is None:
+            number = self.number_of(EnterRow(code.co_qualname, site, code.co_firstlineno))
+            self._enter_numbers[key] = number
+        self.append_number(number)
         self.stack.append(made)
 
     def _site_in(self, frame: Any) -> int:
@@ -276,17 +291,22 @@ class Tape:
         site = name = None
         if earlier is not None and earlier[0]() is tensor:
             site, name = earlier[1], earlier[2]
-        row = self._input_row(tensor, port, site, name)
-        number = self.number_of(row)
-        if row.what == "parameter":
+        facts = self._input_facts(tensor, port, site, name)
+        number = self._input_numbers.get(facts)
+        if number is None:
+            number = self._input_numbers[facts] = self.number_of(InputRow(*facts))
+        if facts[0] == "parameter":
             self.parameters[id(tensor)] = (ref(tensor), tensor.requires_grad, number, port)
         return number, port
 
-    def _input_row(self, tensor: torch.Tensor, port: int, site: int | None, name: str | None) -> InputRow:
+    def _input_facts(
+        self, tensor: torch.Tensor, port: int, site: int | None, name: str | None
+    ) -> tuple[InputKind, int, str | None, int | None]:
+        """The fields of the tensor's `InputRow`."""
         named = self.scopes.name_of(tensor)
         if named is not None:
             name = named[0]
-        what: Literal["parameter", "buffer", "leaf", "data", "carried"]
+        what: InputKind
         if isinstance(tensor, torch.nn.Parameter):
             what, site = "parameter", None
         elif named is not None and named[1]:
@@ -295,7 +315,7 @@ class Tape:
             what = "carried"
         else:
             what = "leaf" if tensor.requires_grad else "data"
-        return InputRow(what, port // PORTS, name, site)
+        return what, port // PORTS, name, site
 
     def inputs_by_place(self) -> dict[tuple[int, int], InputRow]:
         """What the living results of this step would be as inputs of the next: by (place, output)."""
@@ -303,7 +323,7 @@ class Tape:
         for weak, place, port, _ in self.ids.values():
             tensor = weak()
             if tensor is not None and place >= 0:
-                found[place, port % PORTS] = self._input_row(tensor, port, *self._origin(place))
+                found[place, port % PORTS] = InputRow(*self._input_facts(tensor, port, *self._origin(place)))
         return found
 
     def name_of(self, tensor: torch.Tensor) -> str | None:
@@ -412,6 +432,20 @@ class Tape:
         if not self.grad:
             self.append(ModeRow("inference_mode" if self.inference else "no_grad", False, None))
 
+    def broken(self, error: Exception) -> None:
+        """Something of plait's own failed: the recording stops, the program goes on."""
+        if STRICT:
+            raise error
+        self.on_broken(error)
+
+    def guarded(self, func: Callable[..., R], *args: Any) -> R | None:
+        """What one of plait's own functions returns; None, and the recording stops, if it fails."""
+        try:
+            return func(*args)
+        except Exception as error:
+            self.broken(error)
+            return None
+
     def failed(self, func: Any, error: BaseException, site: int | None) -> None:
         """A call raised. Written down once, at the call where the error began."""
         if getattr(error, "__traceback__", None) is not None and isinstance(error, Exception):
@@ -458,4 +492,7 @@ class Tape:
 
 
 def _version(tensor: torch.Tensor) -> int | None:
-    return None if tensor.is_inference() else tensor._version
+    try:
+        return tensor._version
+    except RuntimeError:  # inference tensors have none
+        return None

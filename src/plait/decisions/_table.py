@@ -99,7 +99,8 @@ def read_decisions(survey: Survey, budget: int = READ_BUDGET) -> tuple[Place, ..
             if verdict is not None and (outcome := verdict(total.outcome)) is not None:
                 tally.tested[outcome] = tally.tested.get(outcome, 0) + total.runs
     sampled = _read_numbers(survey, tallies, same, budget) if tallies else False
-    arms = arms_seen(survey, same) if tallies else {}
+    in_parts = any(verdict_of(survey.site(number)) is not None for number, _ in tallies)
+    arms = arms_seen(survey, same) if in_parts else {}
     places = [
         _place(survey.site(number), tally, {} if number is None else arms.get(number, {}), sampled)
         for (number, _), tally in tallies.items()

@@ -39,6 +39,9 @@ from plait.graph._rows import (
 from plait.graph._shape import HashBuilder
 
 
+Types = Mapping[int, TensorType] | Sequence[TensorType]
+
+
 class GraphBuilder:
     """Builds one graph: `add` every row of the step in order, then `finish`.
 
@@ -50,7 +53,7 @@ class GraphBuilder:
     """
 
     def __init__(
-        self, types: Sequence[TensorType], sites: Mapping[int, Site], scopes: Mapping[int, Scope],
+        self, types: Types, sites: Mapping[int, Site], scopes: Mapping[int, Scope],
         hashes: Hashes | None = None,
     ) -> None:  # fmt: skip
         self._types = types
@@ -266,7 +269,7 @@ class GraphBuilder:
 
 
 def build(
-    tokens: Iterable[int], rows: Mapping[int, Row] | Sequence[Row], types: Sequence[TensorType],
+    tokens: Iterable[int], rows: Mapping[int, Row] | Sequence[Row], types: Types,
     sites: Mapping[int, Site], scopes: Mapping[int, Scope], hashes: Hashes | None = None,
 ) -> Graph:  # fmt: skip
     """The graph of a step that is written as the row numbers `tokens`; its hashes too, if they are known."""

@@ -10,7 +10,7 @@ from plait.decisions import LoopTrips, Place, Survey
 from plait.graph._marks import Mark
 from plait.graph._model import Graph, Site, Value
 from plait.graph._notation import number, op_name, plural, shorten, span, times
-from plait.recording import OpTotal, OtherTotal, op_totals, other_totals, read_totals
+from plait.recording import OpTotal, OtherTotal, other_totals, read_totals
 
 _LARGEST = 200_000  # nodes of a graph that is still built to count what it keeps for backward
 
@@ -42,7 +42,7 @@ def lines_of(survey: Survey, places: Sequence[Place]) -> Lines:
     def at(site: Site) -> Line:
         return files.setdefault(site.file, {}).setdefault(site.line, Line())
 
-    totals = op_totals(survey.recording)
+    totals = survey.op_totals
     for site, (runs, ops, ns) in _per_site(survey, totals).items():
         line = at(site)
         line.runs, line.ops, line.ns = max(line.runs, runs), line.ops + ops, line.ns + ns

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from plait.decisions import Parting, Place, Program, Survey
 from plait.graph._notation import duration, number, plural, shorten, size, span, times
-from plait.recording import losses, op_totals
+from plait.recording import losses
 from plait.views._lines import describe, short_files, where
 from plait.views._theme import SIGNS, WIDTH, Paint
 
@@ -86,7 +86,7 @@ def _decisions(places: Sequence[Place]) -> str:
 
 def _time(survey: Survey) -> str:
     meta = survey.recording.meta
-    totals = op_totals(survey.recording)
+    totals = survey.op_totals
     count, spent = sum(total.runs for total in totals), sum(total.ns for total in totals)
     parts = []
     if meta.get("seconds"):

@@ -39,6 +39,18 @@ def transforms_active() -> bool:
     return _innermost_transform() is not None
 
 
+def grad_fn_of(tensor: torch.Tensor) -> Any:
+    """The tensor's backward node; None if it has none, or may have none any more.
+
+    A view of which the base was written to has its node made anew when it is looked at, and some may not be:
+    asking then raises (outputs of `chunk` and `unbind`).
+    """
+    try:
+        return tensor.grad_fn
+    except RuntimeError:
+        return None
+
+
 def node_number(node: Any) -> int:
     """The sequence number of a backward node."""
     return int(node._sequence_nr())
@@ -77,7 +89,7 @@ def storage_key(tensor: torch.Tensor) -> int | None:
 
 def take_out(mode: Any) -> list[Any] | None:
     """Remove `mode` from the stack, wherever it is; the modes that were above it, for `put_back`. None: not there."""
-    above = []
+    above: list[Any] = []
     while mode_depth():
         top = pop_mode()
         if top is mode:

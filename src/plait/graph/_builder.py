@@ -123,8 +123,8 @@ class GraphBuilder:
     def finish(self) -> Graph:
         """The graph. The builder must not be used after this."""
         regions = self._regions.finish()
-        used_sites = {item.site for item in (*self._nodes, *self._decisions, *self._backwards, *self._modes,
-                                             *self._events, *regions)}  # fmt: skip
+        with_sites = (self._nodes, self._decisions, self._backwards, self._modes, self._events, regions)
+        used_sites = {item.site for items in with_sites for item in items}
         used_scopes = {node.scope for node in self._nodes}
         hashes = self._hashes or (self._hasher.finish() if self._hasher is not None else Hashes("", "", ""))
         return Graph(
@@ -195,7 +195,7 @@ class GraphBuilder:
             if name is not None:
                 self._named = row.site, region, outputs[-1]
         self._made[self._place] = tuple(outputs)
-        for name, parents in row.backward:
+        for name, _ in row.backward:
             self._backward_nodes.append(BackwardNode(len(self._backward_nodes), name, node, (), None))
         for place, (_, parents) in enumerate(row.backward):
             made = tuple(self._parent(each) for each in parents)
@@ -249,12 +249,12 @@ class GraphBuilder:
         if parent is None or parent.how == "old":
             return None
         if parent.how == "leaf":
-            leaf = self._value((parent.distance, parent.index))
+            leaf = self._value((parent.distance, parent.which))
             return self._accumulator(leaf), parent.number
         if parent.how == "value":
-            grad_fn = self._values[self._value((parent.distance, parent.index))].grad_fn
+            grad_fn = self._values[self._value((parent.distance, parent.which))].grad_fn
             return None if grad_fn is None else (grad_fn, parent.number)
-        return self._grads_at[self._place - parent.distance][parent.index], parent.number
+        return self._grads_at[self._place - parent.distance][parent.which], parent.number
 
     def _accumulator(self, leaf: int) -> int:
         first = leaf

@@ -50,12 +50,12 @@ class OutputRow(NamedTuple):
 
 class ParentRow(NamedTuple):
     """Where a backward node hands its gradient: `how` is `value` (the grad_fn of the value at that reference), `leaf`
-    (adds into the value at that reference), `node` (the `index`-th of the row at `distance`) or `old` (made before
+    (adds into the value at that reference), `node` (number `which` of the row at `distance`) or `old` (made before
     the step). An argument is named by its value: which backward node it has may differ where all else is the same."""
 
     how: Literal["value", "leaf", "node", "old"]
     distance: int
-    index: int
+    which: int
     number: int
 
 

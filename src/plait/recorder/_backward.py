@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
@@ -132,7 +133,7 @@ class BackwardWatch:
 
     def _watch(self, roots: Sequence[torch.Tensor], measure: bool) -> Iterator[Any]:
         """Hooks on every node from the roots on. They hold numbers only: a hook that held its node would leak it."""
-        tape, number = self._tape, self.count
+        number = self.count
         start = time.perf_counter_ns()
         bad: list[bool] = []
         stack = [root.grad_fn for root in roots if root.grad_fn is not None]
@@ -188,9 +189,7 @@ class BackwardWatch:
         def measure(into: Sequence[torch.Tensor | None], out: Sequence[torch.Tensor | None]) -> None:
             now = time.perf_counter_ns() - start
             norm_in, norm_out = _norm(out), _norm(into)  # a node's "inputs" are what it hands on
-            finite_in = norm_in is None or norm_in == norm_in and abs(norm_in) != float("inf")
-            finite_out = norm_out is None or norm_out == norm_out and abs(norm_out) != float("inf")
-            first = not bad and (not finite_out or not finite_in)
+            first = not bad and not all(each is None or math.isfinite(each) for each in (norm_in, norm_out))
             if first:
                 bad.append(True)
             stats.append(NodeStats(number, place, nth, name, norm_in, norm_out, now, first))

@@ -80,7 +80,8 @@ def make_gradient_look(tape: Tape) -> dict[Any, Any]:
             tape.earlier[id(result)] = (ref(result), None, None if owner is None else f"{owner}.grad")
         return result
 
-    return {torch.Tensor.grad.__get__: look}  # type: ignore[attr-defined]
+    getter: Any = torch.Tensor.grad
+    return {getter.__get__: look}
 
 
 def make_mode_switch(tape: Tape) -> Any:

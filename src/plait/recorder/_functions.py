@@ -48,11 +48,13 @@ DATA_SHAPES: dict[str, str] = {
 # Numbers given to these are values or positions, not structure: another number is the same graph.
 _VALUE_NUMBERS = {
     "add", "sub", "mul", "div", "pow", "rsub", "floor_divide", "remainder", "fmod", "true_divide", "subtract",
-    "multiply", "divide", "float_power", "eq", "ne", "lt", "le", "gt", "ge", "clamp", "clip", "fill", "full", "full_like",
+    "multiply", "divide", "float_power", "eq", "ne", "lt", "le", "gt", "ge", "clamp", "clip", "fill", "full",
+    "full_like",
     "masked_fill", "where", "lerp", "addcmul", "addcdiv", "getitem", "setitem", "select", "narrow", "index_fill",
     "manual_seed", "randint", "randint_like", "random", "arange", "linspace", "truediv", "floordiv", "mod", "radd",
-    "rmul", "rtruediv", "rdiv", "rpow", "rfloordiv", "rmod", "iadd", "isub", "imul", "itruediv", "idiv", "ipow", "maximum",
-    "minimum", "tensor", "as_tensor", "scalar_tensor", "roll", "new_full", "new_tensor", "index_select", "randperm",
+    "rmul", "rtruediv", "rdiv", "rpow", "rfloordiv", "rmod", "iadd", "isub", "imul", "itruediv", "idiv", "ipow",
+    "maximum", "minimum", "tensor", "as_tensor", "scalar_tensor", "roll", "new_full", "new_tensor", "index_select",
+    "randperm",
     "item", "tril", "triu", "unbind",
 }  # fmt: skip
 
@@ -60,8 +62,9 @@ _VALUE_NUMBERS = {
 _PREDICTABLE = set(
     "add sub mul div radd rsub rmul rdiv truediv rtruediv neg abs exp log log1p expm1 sqrt rsqrt square reciprocal"
     " tanh sigmoid relu gelu silu softplus leaky_relu elu selu erf sin cos tan atan sign lt gt le ge eq ne"
-    " logical_and logical_or logical_not maximum minimum pow clamp clip where linear matmul rmatmul mm bmm mv dot addmm"
-    " baddbmm rnn_tanh_cell rnn_relu_cell gru_cell softmax log_softmax logsumexp sum mean layer_norm dropout t transpose"
+    " logical_and logical_or logical_not maximum minimum pow clamp clip where linear matmul rmatmul mm bmm mv dot"
+    " addmm baddbmm rnn_tanh_cell rnn_relu_cell gru_cell softmax log_softmax logsumexp sum mean layer_norm dropout"
+    " t transpose"
     " unsqueeze mse_loss cross_entropy nll_loss l1_loss binary_cross_entropy_with_logits detach clone".split()
 )
 

@@ -8,7 +8,7 @@ from weakref import ref
 
 import torch
 
-from plait._torch import node_number, saved_tensors, storage_key, transforms_active
+from plait._torch import grad_fn_of, node_number, saved_tensors, storage_key, transforms_active
 from plait.graph._rows import OpRow, OutputRow, ParentRow, ReadRow, Reference
 from plait.recorder._functions import COMPARISONS, CREATED_COPIES, DATA_SHAPES, plain_name
 from plait.recorder._tape import PORTS, Entry, OpaqueCall, Tape
@@ -119,7 +119,7 @@ def after_special_row(
             tape.compared = None
         return
     if flags & MANY:
-        tape.written = tape.written or bool(tape.rows[known[0]].row.writes)  # type: ignore[union-attr]
+        tape.written = tape.written or bool(tape.rows[known[0]].row.writes)
         row = tape.rows[known[0]].row
         assert isinstance(row, OpRow)
         outputs = list(flat(result))
@@ -139,10 +139,10 @@ def after_special_row(
         version = known[5] if known[5] >= 0 else result._version if known[5] == SHARED else None
         tape.ids[id(result)] = (ref(result), here, known[4], version)
     if flags & DATA_SHAPE:
-        name = tape.rows[known[0]].row.op  # type: ignore[union-attr]
+        name = tape.rows[known[0]].row.op
         first = next(flat(result), None)
         count = None if first is None or first.dim() == 0 else first.shape[0]
-        site = tape.rows[known[0]].row.site  # type: ignore[union-attr]
+        site = tape.rows[known[0]].row.site
         tape.append(ReadRow(DATA_SHAPES.get(name, "mask"), site, (1, 0), None, None))
         tape.reads.append((count, None, None))
 
@@ -151,8 +151,7 @@ def opaque_output(tape: Tape, call: OpaqueCall, tensor: torch.Tensor) -> Entry:
     """Write down a compiled or scripted call as the node that made `tensor`, when the tensor is first used."""
     here = len(tape.tokens)
     port = tape.port_of(tensor)
-    own = [tensor.grad_fn] if tensor.grad_fn is not None else []
-    backward, nodes = _backward_nodes(tape, here, [tensor], call.first) if own else ((), [])
+    backward, nodes = _backward_nodes(tape, here, [tensor], call.first)
     row = OpRow(
         call.name, call.site, call.scope, True, False,
         tuple(reference_from(here, entry) for entry in call.arguments),
@@ -261,7 +260,7 @@ def _has_mask(args: tuple[Any, ...]) -> bool:
 def _own_grad_fn(output: torch.Tensor, nodes: list[Any]) -> int | None:
     if not output.requires_grad or transforms_active():
         return None
-    grad_fn = output.grad_fn
+    grad_fn = grad_fn_of(output)
     return next((index for index, node in enumerate(nodes) if node is grad_fn), None)
 
 
@@ -272,7 +271,8 @@ def _backward_nodes(
     if transforms_active():
         return (), []
     found: dict[int, Any] = {}
-    stack = [output.grad_fn for output in outputs if output.requires_grad and output.grad_fn is not None]
+    starts = [grad_fn_of(output) for output in outputs if output.requires_grad]
+    stack = [node for node in starts if node is not None]
     while stack:
         node = stack.pop()
         number = node_number(node)

@@ -85,7 +85,7 @@ def make_handler(tape: Tape, specials: dict[Any, Special]) -> Handler:
         kind = kind_of(func)
         if kind is LOOK:
             return func(*args, **kwargs) if kwargs else func(*args)
-        frame = frame_of(1)
+        frame: Any = frame_of(1)
         sites = codes_of(id(frame.f_code), UNSEEN)
         if sites is UNSEEN:
             sites = learn_code(frame.f_code)

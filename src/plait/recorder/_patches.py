@@ -136,8 +136,9 @@ class Patches:
                 stack.pop()
                 sites.pop()
 
-        call.__code__ = call.__code__.replace()  # a code object of this recording's own
-        tape.sites.codes[id(call.__code__)] = MODULE_CALL
+        own: Any = call
+        own.__code__ = own.__code__.replace()  # a code object of this recording's own
+        tape.sites.codes[id(own.__code__)] = MODULE_CALL
 
         def opaque(module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
             name = "compiled" if type(module).__name__ == "OptimizedModule" else "scripted"
@@ -339,7 +340,8 @@ class Patches:
         @functools.wraps(original)
         def run(thread: threading.Thread) -> None:
             if not record.active:
-                return original(thread)
+                original(thread)
+                return
             witness = _Witness(thread.name, seen)
             push_mode(witness)
             try:
@@ -363,7 +365,7 @@ class _Witness(TorchFunctionMode):
         return func(*args, **(kwargs or {}))
 
 
-def _with_subclasses(kind: type) -> Iterator[type]:
+def _with_subclasses(kind: type[Any]) -> Iterator[type[Any]]:
     yield kind
     for each in kind.__subclasses__():
         yield from _with_subclasses(each)

@@ -11,7 +11,7 @@ import time
 import weakref
 from collections.abc import Callable
 from pathlib import Path
-from types import MethodType, TracebackType
+from types import MethodType
 from typing import Any, Literal, ParamSpec, TypeVar
 
 import torch
@@ -100,10 +100,9 @@ class Record(Recording):
 
     def __exit__(
         self,
-        kind: type[BaseException] | None = None,
-        error: BaseException | None = None,
-        traceback: TracebackType | None = None,
+        *error: object,
     ) -> None:
+        kind = error[0] if error else None
         if not self.active:
             return
         take_out(self.mode)
@@ -117,7 +116,7 @@ class Record(Recording):
             self._writer.add(
                 "note", [(None, "threads", f"What other threads computed is not in the recording ({names}).")]
             )
-        status = "done" if kind is None else f"stopped by {kind.__name__}"
+        status = "done" if kind is None else f"stopped by {getattr(kind, '__name__', kind)}"
         self._writer.set_meta(status=status)
         self.steps_keeper.finish(complete=kind is None)
 

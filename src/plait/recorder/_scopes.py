@@ -9,7 +9,6 @@ from typing import Any
 import torch
 from torch import nn
 
-
 # Modules whose inside is compiled: torch.compile's wrapper and the TorchScript kinds.
 OPAQUE_MODULES = {"OptimizedModule", "ScriptModule", "RecursiveScriptModule", "TopLevelTracedModule", "TracedModule"}
 

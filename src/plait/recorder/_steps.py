@@ -96,9 +96,9 @@ class Steps:
         if self.tape.armed:
             self.close()
         pending = len(self._calls)
-        if pending >= CALLS_TOGETHER and not self.watch.count:
-            if not self.watch.ever or self.tape.no_graph_built():
-                self.close()
+        waiting = pending >= CALLS_TOGETHER and not self.watch.count
+        if waiting and (not self.watch.ever or self.tape.no_graph_built()):
+            self.close()
         self._calls.append(self.mark(self.tape.site_of(caller)))
 
     # -- the end of a step ----------------------------------------------------------------------------------------
@@ -243,13 +243,17 @@ class Steps:
         found = self._loop_around(call)
         if found is not None:
             level, chain = found
-            start, last = None, None
+            start: int | None = None
+            last: tuple[bool, int] | None = None
             enter = call.frames[level][0]
             for place, site in self._sites_at(level, enter, call.place):
                 body = self.tape.sites.bodies[site]
                 inside = self._loops(site)[: len(chain)] == chain
-                order = (not body[12], body[5]) if inside else None
-                if inside and (last is None or order <= last) and place > after:
+                if not inside:
+                    last = None
+                    continue
+                order = not body[12], body[5]
+                if (last is None or order <= last) and place > after:
                     start = place
                 last = order
             if start is not None:

@@ -23,7 +23,7 @@ from weakref import ref
 import torch
 
 from plait._settings import STRICT
-from plait._torch import node_number, sequence_number, storage_key, transforms_active
+from plait._torch import grad_fn_of, node_number, sequence_number, storage_key, transforms_active
 from plait.graph._model import InputKind
 from plait.graph._rows import AliasRow, EnterRow, EventRow, InputRow, ModeRow, Reference, ReturnRow, Row, TensorType
 from plait.graph._shape import Place, place_of, program_item, row_digests
@@ -350,7 +350,10 @@ class Tape:
             return None
         from plait.recorder._new_row import opaque_output
 
-        number = node_number(tensor.grad_fn)
+        node = grad_fn_of(tensor)
+        if node is None:
+            return None
+        number = node_number(node)
         for call in self.opaque:
             if call.first <= number < call.last:
                 return opaque_output(self, call, tensor)
@@ -366,7 +369,8 @@ class Tape:
         port = self.port_of(tensor)
         grad_fn = None
         if tensor.requires_grad and not tensor.is_leaf and not transforms_active():
-            found = self.find_node(node_number(tensor.grad_fn))
+            node = grad_fn_of(tensor)
+            found = None if node is None else self.find_node(node_number(node))
             if found is not None:
                 grad_fn = (here - found[0], found[1])
         self.append(AliasRow(value, None if writer is None else here - writer, port // PORTS, grad_fn))
@@ -460,9 +464,10 @@ class Tape:
             self.sampling = False
             return
         for output, tensor in enumerate(result if isinstance(result, (tuple, list)) else (result,)):
-            if type(tensor) in (torch.Tensor, torch.nn.Parameter) and tensor.device.type == "cpu":
-                if tensor.numel() <= SMALL_TENSOR and not transforms_active():
-                    self.samples.append((place, output, "value", tensor.tolist()))
+            if type(tensor) not in (torch.Tensor, torch.nn.Parameter) or tensor.device.type != "cpu":
+                continue
+            if tensor.numel() <= SMALL_TENSOR and not transforms_active():
+                self.samples.append((place, output, "value", tensor.tolist()))
 
     def place_result(
         self, counts: list[Any], here: int, before: int, args: tuple[Any, ...], kwargs: dict[str, Any], result: Any

@@ -5,6 +5,7 @@ Nothing here may make the program fail: when the disk is full the recording stop
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import sqlite3
@@ -146,10 +147,8 @@ class Writer:
             self._steps.clear()
 
     def _stop(self, error: sqlite3.Error) -> None:
-        try:
+        with contextlib.suppress(sqlite3.Error):  # SQLite may have rolled back by itself
             self.connection.execute("ROLLBACK")
-        except sqlite3.Error:
-            pass  # SQLite has rolled back by itself
         where = self.path or "the recording in memory"
         self.stopped = f"plait: recording stopped: {where} cannot be written ({error}); the program goes on."
         print(self.stopped, file=sys.stderr)

@@ -183,7 +183,7 @@ def _place(site: Site | None, tally: _Tally, seen: dict[bool, int], sampled: boo
     numbers = None
     if tally.numbers:
         numbers = Numbers(tally.numbers, tally.low, tally.total / tally.numbers, tally.high)
-    decides = test is not None or bool(tally.bools) or tally.how in ("nonzero", "index")
+    decides = test is not None or bool(tally.bools) or tally.how in ("nonzero", "mask", "index")
     return Place(
         site, tally.how, tally.comparison, tally.count, arms, numbers, tally.closest, tally.closest_step,
         tally.first_step, decides, sampled,

@@ -186,6 +186,9 @@ class GraphBuilder:
             elif output.base is not None:
                 base = arguments[output.base]
             name = site.target if site is not None and len(row.outputs) == 1 else None
+            if name is not None and site is not None and output.replaces is not None:
+                # Written on the way to something else (`layer = Linear(3, 3)` fills its weight): not what is named.
+                name = name if row.op in site.expression or "=" in site.expression else None
             if name is not None and index == 0:
                 self._unname(row.site, region)
             grad_fn = None if output.grad_fn is None else first_grad + output.grad_fn

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from textwrap import wrap
 
 from plait.decisions import Parting, Place, Program, Survey
 from plait.graph._notation import duration, number, plural, shorten, size, span, times
 from plait.recording import losses
-from plait.views._lines import describe, short_files, where
+from plait.views._lines import asked, describe, short_files, where
 from plait.views._theme import SIGNS, WIDTH, Paint
 
 _KINDS = {"train": "training step", "forward": "forward step", "rest": "other step"}
@@ -24,7 +25,9 @@ def summary(survey: Survey, places: Sequence[Place], paint: Paint) -> str:
         ("time", _time(survey)),
     ]
     lines = [f"{paint('dim', f'{name:<10}')}{text}" for name, text in rows]
-    lines += [f"{paint('finding', '!')} {text}" for _, text in recording.notes]
+    for _, text in recording.notes:
+        first, *rest = wrap(text, WIDTH - 2) or [""]
+        lines += [f"{paint('finding', '!')} {first}", *(f"  {line}" for line in rest)]
     return "\n".join(lines)
 
 
@@ -200,7 +203,7 @@ def _fell(place: Place, paint: Paint, width: int, shared: bool) -> Iterable[str]
             text += paint("dim", f"  line {shorten(f'{arm.line}: {arm.text}', width - len(text) - 7)}")
         yield text.rstrip()
     if not place.arms:
-        yield f"{times(place.count)} {place.how}"
+        yield asked(place)
     if place.numbers is not None:
         low, mean, high = (number(each) for each in (place.numbers.low, place.numbers.mean, place.numbers.high))
         yield f"value {low}" if low == high else f"values {low} to {high}, mean {mean}"

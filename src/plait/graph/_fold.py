@@ -73,6 +73,7 @@ class _Folder:
         self.graph = graph
         self.root = _Place("step", "", None, None)
         self.rounds: dict[int | None, _Round] = {None: _Round(self.root)}
+        self.trunk = _trunk(graph)
         self.depths: dict[int, int] = {}  # of frames whose function calls itself
         # Python writes some expressions twice (the test of a `while`): the first site of a text stands for all.
         first: dict[Hashable, int] = {}
@@ -139,13 +140,40 @@ class _Folder:
         return self.depths.get(region.id, 1)
 
     def same_function(self, region: Region, place: _Place | None) -> _Place | None:
+        if region.id in self.trunk or region.label == "<module>":
+            return None
         while place is not None:
-            if place.kind == "frame" and place.label == region.label:
+            if place.kind == "frame" and place.label == region.label and place.members[0] not in self.trunk:
                 first = self.graph.regions[place.members[0]]
                 if first.line == region.line:
                     return place
             place = place.parent
         return None
+
+
+def _trunk(graph: Graph) -> set[int]:
+    """The regions around everything: functions that were under way (a test runner, `main`), no part of the work."""
+    regions = graph.regions
+    shared: list[int] | None = None  # from the outermost to the innermost region around all so far
+    last: int | None = -1
+    for _, _, _, _, region in _in_order(graph):
+        if region is None or region == last:
+            continue
+        last = region
+        path = []
+        while region is not None:
+            path.append(region)
+            region = regions[region].parent
+        path.reverse()
+        if shared is None:
+            shared = path
+        else:
+            shared = [mine for mine, other in zip(shared, path) if mine == other]
+        if not shared:
+            break
+    while shared and regions[shared.pop()].kind != "frame":
+        pass  # the innermost of them is where the work is
+    return set(shared or ())
 
 
 def fold(graph: Graph) -> Fold:

@@ -52,7 +52,7 @@ def tree_view(
     lines = [*_inputs(drawing)]
     root = content(fold(graph))
     lines += _children(drawing, root, "", max(root.count, 1))
-    return "\n".join(lines) if lines else "(nothing was computed)"
+    return "\n".join(clip(line, width) for line in lines) if lines else "(nothing was computed)"
 
 
 def content(root: Fold) -> Fold:

@@ -397,14 +397,21 @@ class Tape:
 
     def grad_fn_of_entry(self, entry: Entry) -> tuple[int, int, int] | None:
         """(place, which of its nodes, which output of that) of a value that this step made."""
-        place = entry[1]
-        if place < 0:
-            return None
-        row = self.rows[self.tokens[place]].row
-        if isinstance(row, AliasRow):
-            return None if row.grad_fn is None else (place - row.grad_fn[0], row.grad_fn[1], row.number)
-        output = row.outputs[entry[2] % PORTS] if isinstance(row, OpRow) else None
-        return None if output is None or output.grad_fn is None else (place, output.grad_fn, output.number)
+        place, which = entry[1], entry[2] % PORTS
+        while place >= 0:
+            row = self.rows[self.tokens[place]].row
+            if isinstance(row, AliasRow):
+                return None if row.grad_fn is None else (place - row.grad_fn[0], row.grad_fn[1], row.number)
+            if not isinstance(row, OpRow):
+                return None
+            output = row.outputs[which]
+            if output.grad_fn is not None:
+                return place, output.grad_fn, output.number
+            if output.replaces is None:
+                return None
+            distance, which = row.arguments[output.replaces]  # handed back as it was: its node is the argument's
+            place = place - distance if distance > 0 else -1
+        return None
 
     def find_node(self, number: int) -> tuple[int, int] | None:
         """(place, which of its nodes) of the row that made the backward node with this sequence number."""

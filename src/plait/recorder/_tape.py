@@ -112,6 +112,7 @@ class Tape:
         self.hot: dict[tuple[Any, ...], list[Any]] = {}
         self._enter_numbers: dict[tuple[int, int | None], int] = {}
         self._input_numbers: dict[tuple[Any, ...], int] = {}
+        self.root = 0  # the address of the frame that began the recording: its callers are no part of it
         self.stack: list[Activation] = []
         self.top: Activation | None = None
         self.grad = torch.is_grad_enabled()
@@ -209,6 +210,8 @@ class Tape:
                     keep = known.depth + 1
                     break
                 entered.append(frame)
+            if id(frame) == self.root:
+                break
             frame = frame.f_back
         if len(self.stack) > keep:
             self.append(ReturnRow(len(self.stack) - keep))

@@ -107,7 +107,7 @@ def main(words: Sequence[str]) -> int:
 
 def _report(output: Path) -> None:
     from plait.recording import load
-    from plait.views import report
+    from plait.views import colours, fit, report, width
 
     try:
         shown: Path = output.relative_to(Path.cwd())
@@ -116,7 +116,8 @@ def _report(output: Path) -> None:
     sys.stdout.flush()
     with load(output) as recording:
         recording.path = str(shown)
-        print("\n" + report(recording), file=sys.stderr)
+        text = report(recording, colour=colours(sys.stderr), width=width(sys.stderr))
+        print("\n" + fit(text, sys.stderr.encoding), file=sys.stderr)
 
 
 def _find(options: argparse.Namespace, rest: list[str]) -> Program:

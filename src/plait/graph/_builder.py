@@ -39,6 +39,9 @@ from plait.graph._rows import (
 from plait.graph._shape import HashBuilder
 
 
+Types = Mapping[int, TensorType] | Sequence[TensorType]
+
+
 class GraphBuilder:
     """Builds one graph: `add` every row of the step in order, then `finish`.
 
@@ -50,7 +53,7 @@ class GraphBuilder:
     """
 
     def __init__(
-        self, types: Sequence[TensorType], sites: Mapping[int, Site], scopes: Mapping[int, Scope],
+        self, types: Types, sites: Mapping[int, Site], scopes: Mapping[int, Scope],
         hashes: Hashes | None = None,
     ) -> None:  # fmt: skip
         self._types = types
@@ -182,6 +185,9 @@ class GraphBuilder:
             elif output.base is not None:
                 base = arguments[output.base]
             name = site.target if site is not None and len(row.outputs) == 1 else None
+            if name is not None and site is not None and output.replaces is not None:
+                # Written on the way to something else (`layer = Linear(3, 3)` fills its weight): not what is named.
+                name = name if row.op in site.expression or "=" in site.expression else None
             if name is not None and index == 0:
                 self._unname(row.site, region)
             grad_fn = None if output.grad_fn is None else first_grad + output.grad_fn
@@ -276,7 +282,7 @@ class GraphBuilder:
 
 
 def build(
-    tokens: Iterable[int], rows: Mapping[int, Row] | Sequence[Row], types: Sequence[TensorType],
+    tokens: Iterable[int], rows: Mapping[int, Row] | Sequence[Row], types: Types,
     sites: Mapping[int, Site], scopes: Mapping[int, Scope], hashes: Hashes | None = None,
 ) -> Graph:  # fmt: skip
     """The graph of a step that is written as the row numbers `tokens`; its hashes too, if they are known."""

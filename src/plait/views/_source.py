@@ -23,6 +23,7 @@ def source_view(survey: Survey, places: Sequence[Place], paint: Paint, width: in
     blocks = [
         "\n".join(_file(names[file], sources.get(file), lines.by_file[file], lines, paint, width))
         for file in _files_in_order(survey, lines)
+        if any(line.ops or any(mark.kind != "loop" for mark in line.marks) for line in lines.by_file[file].values())
     ]
     if not blocks:
         return "No line of the program ran an operation on tensors while it was recorded."

@@ -318,7 +318,7 @@ def _parent(
     if place is None:
         return ParentRow("old", 0, 0, number)
     for entry in entries:
-        if tape.grad_fn_of_entry(entry) == place:
+        if tape.grad_fn_of_entry(entry) == (*place, number):
             return ParentRow("value", *reference_from(here, entry), number)
     return ParentRow("node", here - place[0], place[1], number)
 

@@ -89,6 +89,7 @@ class Record(Recording):
         self.active = True
         self.recording_thread = threading.get_ident()
         tape = self.tape
+        tape.root = id(_program_frame(tape.sites, sys._getframe(1)))
         tape.grad, tape.inference = torch.is_grad_enabled(), torch.is_inference_mode_enabled()
         tape.circumstances = 4 * tape.inference
         self.mode.__torch_function__ = self._handler  # type: ignore[method-assign]
@@ -207,6 +208,13 @@ def record(
     if limit < 1:
         raise PlaitError(f"record(limit={limit!r}): it must be at least 1, the number of distinct graphs to keep")
     return Record(path, values, limit, overwrite, program_files)
+
+
+def _program_frame(sites: Sites, frame: Any) -> Any:
+    """The innermost frame of the program itself."""
+    while frame is not None and not isinstance(sites.of(frame.f_code), dict):
+        frame = frame.f_back
+    return frame
 
 
 def _in_child() -> None:

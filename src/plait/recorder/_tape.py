@@ -112,6 +112,7 @@ class Tape:
         self.hot: dict[tuple[Any, ...], list[Any]] = {}
         self._enter_numbers: dict[tuple[int, int | None], int] = {}
         self._input_numbers: dict[tuple[Any, ...], int] = {}
+        self.root = 0  # the address of the frame that began the recording: its callers are no part of it
         self.stack: list[Activation] = []
         self.top: Activation | None = None
         self.grad = torch.is_grad_enabled()
@@ -209,6 +210,8 @@ class Tape:
                     keep = known.depth + 1
                     break
                 entered.append(frame)
+            if id(frame) == self.root:
+                break
             frame = frame.f_back
         if len(self.stack) > keep:
             self.append(ReturnRow(len(self.stack) - keep))
@@ -395,16 +398,23 @@ class Tape:
         self.ids[id(tensor)] = made
         return made
 
-    def grad_fn_of_entry(self, entry: Entry) -> tuple[int, int] | None:
-        """(place, which of its nodes) of the backward node of a value that this step made."""
-        place = entry[1]
-        if place < 0:
-            return None
-        row = self.rows[self.tokens[place]].row
-        if isinstance(row, AliasRow):
-            return None if row.grad_fn is None else (place - row.grad_fn[0], row.grad_fn[1])
-        which = row.outputs[entry[2] % PORTS].grad_fn if isinstance(row, OpRow) else None
-        return None if which is None else (place, which)
+    def grad_fn_of_entry(self, entry: Entry) -> tuple[int, int, int] | None:
+        """(place, which of its nodes, which output of that) of a value that this step made."""
+        place, which = entry[1], entry[2] % PORTS
+        while place >= 0:
+            row = self.rows[self.tokens[place]].row
+            if isinstance(row, AliasRow):
+                return None if row.grad_fn is None else (place - row.grad_fn[0], row.grad_fn[1], row.number)
+            if not isinstance(row, OpRow):
+                return None
+            output = row.outputs[which]
+            if output.grad_fn is not None:
+                return place, output.grad_fn, output.number
+            if output.replaces is None:
+                return None
+            distance, which = row.arguments[output.replaces]  # handed back as it was: its node is the argument's
+            place = place - distance if distance > 0 else -1
+        return None
 
     def find_node(self, number: int) -> tuple[int, int] | None:
         """(place, which of its nodes) of the row that made the backward node with this sequence number."""

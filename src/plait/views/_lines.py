@@ -157,7 +157,7 @@ def describe(place: Place) -> str:
         spread = number(low) if low == high else f"{number(low)} to {number(high)}"
         parts.append(f"{'value' if low == high else 'values'} {spread}")
     if place.closest is not None and place.decides:
-        parts.append(f"closest {number(place.closest)} (step {place.closest_step})")
+        parts.append(f"closest {place.closest:.2g} (step {place.closest_step})")
     return "; ".join(parts)
 
 

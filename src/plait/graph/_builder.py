@@ -38,7 +38,6 @@ from plait.graph._rows import (
 )
 from plait.graph._shape import HashBuilder
 
-
 Types = Mapping[int, TensorType] | Sequence[TensorType]
 
 

@@ -16,7 +16,6 @@ from plait.graph._model import Branch, Loop, Test
 from plait.graph._rows import Row, TensorType, row_from_lists
 from plait.recording._model import BackwardStats, LineTime, Read, Sample, SeenDecision, Step, Variant
 
-
 _CHUNK = 256  # rows that are read together
 
 

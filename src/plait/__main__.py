@@ -42,10 +42,13 @@ def _run(command: str, words: list[str]) -> int:
             reconfigure(errors="backslashreplace")
     try:
         status = import_module(COMMANDS[command][0]).main(words)
-        sys.stdout.flush()
+        if command != "run":
+            sys.stdout.flush()
     except PlaitError as error:
         return _complain(str(error))
     except BrokenPipeError:
+        if command == "run":
+            raise
         return _reader_left()
     except KeyboardInterrupt:
         return 130

@@ -10,6 +10,7 @@ from __future__ import annotations
 import functools
 import sys
 import threading
+import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
@@ -20,9 +21,11 @@ from torch.overrides import TorchFunctionMode
 
 from plait._torch import pop_mode, push_mode, put_back, sequence_number, take_out
 from plait.graph._rows import EventRow
+from plait.recorder._functions import looks
 from plait.recorder._new_row import Named, flat, new_row, reference_from, tensors_in
-from plait.recorder._sites import LIBRARY, MODULE_CALL, UNSEEN
+from plait.recorder._sites import LIBRARY, LOADING, MODULE_CALL, UNSEEN
 from plait.recorder._tape import OpaqueCall
+from plait.recorder._warnings import relocating
 
 if TYPE_CHECKING:
     from plait.recorder._recorder import Record
@@ -30,6 +33,7 @@ if TYPE_CHECKING:
 
 _NO_CALL = OpaqueCall("compiled function", None, None, (), 0, 0)
 _PLAIN_CALL: Any = nn.Module._wrapped_call_impl
+_ABSENT: Any = object()
 
 
 class Patches:
@@ -52,7 +56,9 @@ class Patches:
                 self._set(kind, "step", self._optimizer_step(kind.__dict__["step"]))
         self._set(optimizer, "zero_grad", self._zero_grad(optimizer.zero_grad))
         self._set(nn.Module, "zero_grad", self._zero_grad(nn.Module.zero_grad))
-        self._set(threading.Thread, "run", self._thread_run(threading.Thread.run))
+        # Not `run`, which a subclass may have made its own, and which stands in the traceback of its errors.
+        self._set(threading.Thread, "_bootstrap_inner", self._thread(threading.Thread._bootstrap_inner))  # type: ignore[attr-defined]
+        self._set(warnings, "_showwarnmsg", relocating(warnings._showwarnmsg))  # type: ignore[attr-defined]
         self._set(torch, "compile", self._torch_compile(torch.compile))
         self._watch_dynamo()
 
@@ -62,19 +68,10 @@ class Patches:
             self._undo.pop()()
 
     def _set(self, owner: Any, name: str, value: Any) -> None:
-        present = name in owner.__dict__
-        old = owner.__dict__.get(name)
+        layer = _Layer(owner, name, owner.__dict__.get(name, _ABSENT), value)
         setattr(owner, name, value)
-
-        def undo() -> None:
-            if owner.__dict__.get(name) is not value:
-                return  # somebody has wrapped ours since; it is inert by itself
-            if present:
-                setattr(owner, name, old)
-            else:
-                delattr(owner, name)
-
-        self._undo.append(undo)
+        _layers.append(layer)
+        self._undo.append(layer.undo)
 
     def _here(self) -> bool:
         return threading.get_ident() == self._record.recording_thread
@@ -120,8 +117,10 @@ class Patches:
                 return original(self, *args, **kwargs)
             known = known_of(id(self))
             if known is None or known[0]() is not self:
-                scopes.of(self)
-                known = scopes.known[id(self)]
+                tape.guarded(scopes.of, self)
+                known = known_of(id(self))
+                if known is None:
+                    return original(self, *args, **kwargs)
             if known[2]:
                 return opaque(self, args, kwargs)
             caller = frame_of(1)
@@ -220,7 +219,7 @@ class Patches:
                 kwargs["closure"] = self._closure(kwargs["closure"])
             site = record.tape.guarded(record.tape.site_of, sys._getframe(1))
             if record.tape.values == "stats":
-                record.steps_keeper.grad_norm = _gradient_norm(optimizer)
+                record.steps_keeper.grad_norm = record.tape.guarded(_gradient_norm, optimizer)
             record.in_optimizer = True
             try:
                 result = self._quietly(original, optimizer, *args, **kwargs)
@@ -334,7 +333,7 @@ class Patches:
             self._set(dynamo, "_maybe_set_eval_frame", self._compiled(dynamo._maybe_set_eval_frame))
             self._undo.append(lambda: setattr(self, "_dynamo_watched", False))
 
-    def _thread_run(self, original: Any) -> Any:
+    def _thread(self, original: Any) -> Any:
         record, seen = self._record, self.threads_with_work
 
         @functools.wraps(original)
@@ -352,6 +351,32 @@ class Patches:
         return run
 
 
+class _Layer:
+    """One attribute that a recording has replaced."""
+
+    def __init__(self, owner: Any, name: str, old: Any, value: Any) -> None:
+        self.owner = owner
+        self.name = name
+        self.old = old
+        self.value = value
+
+    def undo(self) -> None:
+        """Put the old value back, also from under another recording that began later and still runs."""
+        _layers.remove(self)
+        if self.owner.__dict__.get(self.name) is self.value:
+            if self.old is _ABSENT:
+                delattr(self.owner, self.name)
+            else:
+                setattr(self.owner, self.name, self.old)
+            return
+        for above in _layers:
+            if above.old is self.value:
+                above.old = self.old  # somebody else's wrapper keeps ours, which is inert by itself
+
+
+_layers: list[_Layer] = []
+
+
 class _Witness(TorchFunctionMode):
     """Notices that a thread computes something, and nothing else."""
 
@@ -361,8 +386,12 @@ class _Witness(TorchFunctionMode):
         self._seen = seen
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        self._seen.add(self._name)
+        if func not in _looks() and not sys._getframe(1).f_code.co_filename.startswith(LOADING):
+            self._seen.add(self._name)
         return func(*args, **(kwargs or {}))
+
+
+_looks = functools.cache(looks)
 
 
 def _with_subclasses(kind: type[Any]) -> Iterator[type[Any]]:

@@ -5,11 +5,10 @@ from __future__ import annotations
 import functools
 import os
 import platform
-import sys
 import threading
 import time
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import MethodType
 from typing import Any, Literal, ParamSpec, TypeVar
@@ -17,7 +16,7 @@ from typing import Any, Literal, ParamSpec, TypeVar
 import torch
 from torch.overrides import TorchFunctionMode
 
-from plait._errors import PlaitError
+from plait._errors import PlaitError, say
 from plait._torch import push_mode, take_out
 from plait.recorder._backward import BackwardWatch
 from plait.recorder._decisions import make_gradient_look, make_mode_switch, make_reads
@@ -55,7 +54,7 @@ class Record(Recording):
 
     def __init__(
         self, path: str | os.PathLike[str] | None, values: Literal["loss", "stats"], limit: int, overwrite: bool,
-        program_files: frozenset[str],
+        program_texts: Mapping[str, str],
     ) -> None:  # fmt: skip
         writer = Writer(None if path is None else Path(path), overwrite)
         super().__init__(writer.connection, None if path is None else str(path))
@@ -63,7 +62,7 @@ class Record(Recording):
         self.active = False
         self.recording_thread: int | None = None  # the thread that is recorded, while it is
         self.in_optimizer = False
-        self.tape = Tape(Sites(program_files), values)
+        self.tape = Tape(Sites(program_texts), values)
         self.mode = _Mode()
         watch = BackwardWatch(self.tape, self.mode)
         self.steps_keeper = StepKeeper(self.tape, watch, writer, limit)
@@ -75,7 +74,7 @@ class Record(Recording):
         self._handler = MethodType(make_handler(self.tape, specials), self.mode)
         self._patches = Patches(self)
         self.tape.on_broken = self._broken
-        self._finished = False
+        self._failed = False
         writer.set_meta(
             python=platform.python_version(), torch=torch.__version__, started=time.time(), values=values, limit=limit,
             status="running",
@@ -119,21 +118,26 @@ class Record(Recording):
             )
         status = "done" if kind is None else f"stopped by {getattr(kind, '__name__', kind)}"
         self._writer.set_meta(status=status)
-        self.steps_keeper.finish(complete=kind is None)
+        self.tape.guarded(self.steps_keeper.finish, kind is None)
+        self._writer.finish()
 
     def _broken(self, error: Exception) -> None:
         """The recorder itself failed: let the program run on unseen, and say so once."""
         vars(self.mode).pop("__torch_function__", None)
         self.recording_thread = None
+        if self._failed:
+            return
+        self._failed = True
         sentence = (
             f"recording stopped at step {self.steps_keeper.count}: plait failed ({type(error).__name__}: {error})"
         )
         self._writer.add("note", [(None, "stopped", sentence)])
-        print(f"plait: {sentence}; the program goes on. Please report this.", file=sys.stderr)
+        say(f"plait: {sentence}; the program goes on. Please report this.")
 
     def step(self) -> None:
         """End a step here (where neither an optimizer nor a backward pass ends it)."""
-        self.steps_keeper.close()
+        if self.active and not self._failed:
+            self.tape.guarded(self.steps_keeper.close)
 
     def run(self, func: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
         """What `func(*args, **kwargs)` returns; the call is recorded.
@@ -175,7 +179,8 @@ class Record(Recording):
 
     def finish(self) -> None:
         """Write everything that waits."""
-        self.steps_keeper.flush()
+        self.tape.guarded(self.steps_keeper.flush)
+        self._writer.finish()
 
     def close(self) -> None:
         """Stop, if it still runs, and close the file."""
@@ -200,14 +205,14 @@ def record(
     values: Literal["loss", "stats"] = "loss",
     limit: int = 100_000,
     overwrite: bool = False,
-    program_files: frozenset[str] = frozenset(),
+    program_texts: Mapping[str, str] | None = None,
 ) -> Record:
     """A recording that starts with `with`, as a decorator, or by its `run`. See `plait.record`."""
     if values not in ("loss", "stats"):
         raise PlaitError(f"record(values={values!r}): it must be 'loss' or 'stats'")
     if limit < 1:
         raise PlaitError(f"record(limit={limit!r}): it must be at least 1, the number of distinct graphs to keep")
-    return Record(path, values, limit, overwrite, program_files)
+    return Record(path, values, limit, overwrite, program_texts or {})
 
 
 def _program_frame(sites: Sites, frame: Any) -> Any:

@@ -442,6 +442,10 @@ class Tape:
         self.circumstances = 2 * (self.backward_depth > 0) + 4 * inference
         self.append(ModeRow(mode, enabled, site))
 
+    def mode_switched(self, enabled: bool, frame: Any) -> None:
+        """The program switches gradient recording, here."""
+        self.append(ModeRow("enable_grad" if enabled else "no_grad", enabled, self.site_of(frame)))
+
     # -- the next step ----------------------------------------------------------------------------------------------
 
     def clear(self) -> None:
@@ -490,11 +494,13 @@ class Tape:
 
     def failed(self, func: Any, error: BaseException, site: int | None) -> None:
         """A call raised. Written down once, at the call where the error began."""
-        if getattr(error, "__traceback__", None) is not None and isinstance(error, Exception):
-            detail = (
-                f"{plain_name(func)}: {type(error).__name__}: {str(error).splitlines()[0][:200] if str(error) else ''}"
-            )
-            self.append(EventRow("error", detail, site, ()))
+        if isinstance(error, Exception):
+            self.guarded(self._failed, func, error, site)
+
+    def _failed(self, func: Any, error: Exception, site: int | None) -> None:
+        text = str(error)
+        detail = f"{plain_name(func)}: {type(error).__name__}: {text.splitlines()[0][:200] if text else ''}"
+        self.append(EventRow("error", detail, site, ()))
 
     def sample(self, place: int, result: Any) -> None:
         """Keep the elements of small results while the run is young and the step is small."""

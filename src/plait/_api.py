@@ -36,6 +36,7 @@ def record(
     Raises:
         RecordingError: the file exists, or cannot be made.
     """
+    from plait.notes import explain_error
     from plait.recorder import record as start
 
-    return start(path, values=values, limit=limit, overwrite=overwrite)
+    return start(path, values=values, limit=limit, overwrite=overwrite, on_error=explain_error)

@@ -90,11 +90,13 @@ def main(words: Sequence[str]) -> int:
     ended_by_interrupt: list[bool] = []
     atexit.register(_end_as_interrupted, ended_by_interrupt)  # first, so that it runs after the program's own
 
+    from plait.notes import explain_error
     from plait.recorder import record
 
     recorder = record(
-        output, values=options.values, limit=options.limit, overwrite=overwrite, program_texts=program.texts
-    )
+        output, values=options.values, limit=options.limit, overwrite=overwrite, program_texts=program.texts,
+        on_error=explain_error,
+    )  # fmt: skip
     recorder.add_meta(program=program.name, arguments=" ".join(program.argv[1:]))
     status = _run(program, recorder)
     if status == INTERRUPTED:

@@ -78,7 +78,7 @@ class BackwardWatch:
         try:
             result = self._opened(func, args, kwargs)
         except BaseException as error:
-            tape.failed(func, error, site)
+            tape.failed(func, error, site, args, kwargs)
             raise
         finally:
             tape.backward_depth -= 1

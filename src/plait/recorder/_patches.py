@@ -131,6 +131,10 @@ class Patches:
             sites.append(sites[-1] if codes_of(id(caller.f_code), UNSEEN) is LIBRARY else None)
             try:
                 return original(self, *args, **kwargs)
+            except Exception as error:
+                if len(stack) == 2:
+                    record.failures_keeper.module_failed(self, error, tape.site_of(frame_of(1)))
+                raise
             finally:
                 stack.pop()
                 sites.pop()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import os
 import platform
+import sys
 import threading
 import time
 import weakref
@@ -20,12 +21,13 @@ from plait._errors import PlaitError, say
 from plait._torch import push_mode, take_out
 from plait.recorder._backward import BackwardWatch
 from plait.recorder._decisions import make_gradient_look, make_mode_switch, make_reads
+from plait.recorder._failure import Failures, OnError
 from plait.recorder._ops import make_handler
 from plait.recorder._patches import Patches
 from plait.recorder._sites import Sites
 from plait.recorder._steps import Steps as StepKeeper
 from plait.recorder._tape import Tape
-from plait.recording import Recording
+from plait.recording import Failure, Recording
 from plait.recording._writer import Writer
 
 P = ParamSpec("P")
@@ -71,6 +73,7 @@ class Record(Recording):
             torch._C._set_grad_enabled: make_mode_switch(self.tape), **make_gradient_look(self.tape),
             **make_reads(self.tape), **watch.specials(),
         }  # fmt: skip
+        self.failures_keeper = Failures(self.tape, lambda: self.steps_keeper.count, self._keep_failure)
         self._handler = MethodType(make_handler(self.tape, specials), self.mode)
         self._patches = Patches(self)
         self.tape.on_broken = self._broken
@@ -177,6 +180,9 @@ class Record(Recording):
         """Why nothing is written any more (the disk was full), or None."""
         return self._writer.stopped
 
+    def _keep_failure(self, failure: Failure) -> None:
+        self._writer.add("failure", [(None, failure.step, failure.to_json())])
+
     def finish(self) -> None:
         """Write everything that waits."""
         self.tape.guarded(self.steps_keeper.flush)
@@ -206,13 +212,16 @@ def record(
     limit: int = 100_000,
     overwrite: bool = False,
     program_texts: Mapping[str, str] | None = None,
+    on_error: OnError | None = None,
 ) -> Record:
     """A recording that starts with `with`, as a decorator, or by its `run`. See `plait.record`."""
     if values not in ("loss", "stats"):
         raise PlaitError(f"record(values={values!r}): it must be 'loss' or 'stats'")
     if limit < 1:
         raise PlaitError(f"record(limit={limit!r}): it must be at least 1, the number of distinct graphs to keep")
-    return Record(path, values, limit, overwrite, program_texts or {})
+    made = Record(path, values, limit, overwrite, program_texts or {})
+    made.failures_keeper.explain = on_error
+    return made
 
 
 def _program_frame(sites: Sites, frame: Any) -> Any:

@@ -16,6 +16,7 @@ NOTE [Entries]
 from __future__ import annotations
 
 from bisect import bisect_right
+from collections import deque
 from collections.abc import Callable
 from typing import Any, Final, NamedTuple, TypeVar
 from weakref import ref
@@ -46,6 +47,8 @@ PORTS: Final = 4096
 SMALL_GRAPH: Final = 80  # rows of a step up to which small tensors are kept,
 SMALL_TENSOR: Final = 8  # up to this many elements,
 SAMPLED_STEPS: Final = 3  # in the first steps of the run
+SPANS_KEPT: Final = 8  # earlier stretches of the run that an error can be explained from,
+SPAN_ROWS: Final = 200_000  # up to this many rows together
 Entry = tuple[Any, int, int, int | None]
 R = TypeVar("R")
 
@@ -66,6 +69,28 @@ class OpaqueCall(NamedTuple):
     arguments: tuple[Entry, ...]
     first: int
     last: int
+
+
+class Earlier(NamedTuple):
+    """A tensor that an earlier step made and that is still alive: where, under which name, as which result."""
+
+    tensor: Any
+    site: int | None
+    name: str | None
+    origin: tuple[int, int, int] | None = None  # (span, place, output)
+
+
+class Span(NamedTuple):
+    """What was on the tape between two clearings. The last few are kept to explain errors that reach back."""
+
+    number: int
+    first_number: int
+    tokens: list[int]
+    numbers: list[int]
+    ids: dict[int, Entry]
+    input_places: list[int]
+    origins: dict[int, tuple[int, int, int]]
+    extra_nodes: dict[int, tuple[int, int]]
 
 
 class RowFacts:
@@ -101,9 +126,13 @@ class Tape:
         self.samples: list[tuple[int, int, str, Any]] = []
         self.compared: tuple[int, Any, Any, str] | None = None
         self.opaque: list[OpaqueCall] = []
+        self.origins: dict[int, tuple[int, int, int]] = {}  # the k-th input -> the result of an earlier span it is
         self.first_number = sequence_number()
         # What stays from step to step.
-        self.earlier: dict[int, tuple[Any, int | None, str | None]] = {}
+        self.earlier: dict[int, Earlier] = {}
+        self.past: deque[Span] = deque()
+        self.span = 0
+        self.on_failed: Callable[..., None] = lambda *_: None
         self.types: list[TensorType] = []
         self.type_numbers: dict[Any, int] = {}
         self.rows: list[RowFacts] = []
@@ -295,6 +324,9 @@ class Tape:
         self.times.append(0)
         made = (ref(tensor), -len(self.input_places), port, _version(tensor))
         self.ids[id(tensor)] = made
+        earlier = self.earlier.get(id(tensor))
+        if earlier is not None and earlier.origin is not None and earlier.tensor() is tensor:
+            self.origins[len(self.input_places)] = earlier.origin
         if self.sampling:
             self.sample(len(self.tokens) - 1, tensor)
         return made
@@ -303,8 +335,8 @@ class Tape:
         port = self.port_of(tensor)
         earlier = self.earlier.get(id(tensor))
         site = name = None
-        if earlier is not None and earlier[0]() is tensor:
-            site, name = earlier[1], earlier[2]
+        if earlier is not None and earlier.tensor() is tensor:
+            site, name = earlier.site, earlier.name
         facts = self._input_facts(tensor, port, site, name)
         number = self._input_numbers.get(facts)
         if number is None:
@@ -351,7 +383,7 @@ class Tape:
             row = self.rows[self.tokens[place]].row
             return row.name if isinstance(row, InputRow) else self._origin(place)[1]
         earlier = self.earlier.get(id(tensor))
-        return earlier[2] if earlier is not None and earlier[0]() is tensor else None
+        return earlier.name if earlier is not None and earlier.tensor() is tensor else None
 
     def _origin(self, place: int) -> tuple[int | None, str | None]:
         """(site, name) of the value that the row at `place` made."""
@@ -450,14 +482,15 @@ class Tape:
 
     def clear(self) -> None:
         """Forget the step under way; what is still alive is known as coming from an earlier step."""
-        for address, (weak, place, _, _) in self.ids.items():
+        for address, (weak, place, port, _) in self.ids.items():
             tensor = weak()
             if tensor is None:
                 self.earlier.pop(address, None)
             elif place >= 0:
-                self.earlier[address] = (weak, *self._origin(place))
+                self.earlier[address] = Earlier(weak, *self._origin(place), (self.span, place, port % PORTS))
         if len(self.earlier) > 4096:
-            self.earlier = {key: each for key, each in self.earlier.items() if each[0]() is not None}
+            self.earlier = {key: each for key, each in self.earlier.items() if each.tensor() is not None}
+        self._keep_span()
         self.tokens.clear()
         self.numbers.clear()
         self.times.clear()
@@ -468,6 +501,7 @@ class Tape:
         self.samples.clear()
         self.opaque.clear()
         self.input_places.clear()
+        self.origins = {}
         self.compared = None
         self.written = False
         self.first_number = sequence_number()
@@ -477,6 +511,22 @@ class Tape:
         # A step says how gradient recording was switched when it began, unless it was on.
         if not self.grad:
             self.append(ModeRow("inference_mode" if self.inference else "no_grad", False, None))
+
+    def _keep_span(self) -> None:
+        """Keep what is on the tape for errors that reach back into it; copies of flat tables, so next to nothing."""
+        if self.tokens:
+            self.past.append(self.open_span())
+            self.span += 1
+            rows = sum(len(each.tokens) for each in self.past)
+            while self.past and (len(self.past) > SPANS_KEPT or rows > SPAN_ROWS):
+                rows -= len(self.past.popleft().tokens)
+
+    def open_span(self) -> Span:
+        """What is on the tape now."""
+        return Span(
+            self.span, self.first_number, self.tokens.copy(), self.numbers.copy(), self.ids.copy(),
+            self.input_places.copy(), self.origins, self.extra_nodes.copy(),
+        )  # fmt: skip
 
     def broken(self, error: Exception) -> None:
         """Something of plait's own failed: the recording stops, the program goes on."""
@@ -492,9 +542,13 @@ class Tape:
             self.broken(error)
             return None
 
-    def failed(self, func: Any, error: BaseException, site: int | None) -> None:
+    def failed(
+        self, func: Any, error: BaseException, site: int | None, args: tuple[Any, ...] = (),
+        kwargs: dict[str, Any] | None = None,
+    ) -> None:  # fmt: skip
         """A call raised. Written down once, at the call where the error began."""
         if isinstance(error, Exception):
+            self.guarded(self.on_failed, func, error, site, args, kwargs or {})
             self.guarded(self._failed, func, error, site)
 
     def _failed(self, func: Any, error: Exception, site: int | None) -> None:

@@ -35,6 +35,8 @@ CREATE TABLE sample (graph INTEGER, place INTEGER, output INTEGER, what TEXT, el
 CREATE TABLE backward (
   step INTEGER, backward INTEGER, place INTEGER, nth INTEGER, name TEXT, norm_in REAL, norm_out REAL, ns INTEGER,
   first_nonfinite INTEGER);
+-- Errors of the program that plait could explain: one JSON object, see plait.recording.Failure.
+CREATE TABLE failure (id INTEGER PRIMARY KEY, step INTEGER, body TEXT);
 -- Things a reader must know: limit reached, threads left out, disk full. One sentence each.
 CREATE TABLE note (id INTEGER PRIMARY KEY, kind TEXT, text TEXT);
 """

@@ -125,8 +125,9 @@ def _end_as_interrupted(ended_by_interrupt: list[bool]) -> None:
 
 def _report(output: Path) -> None:
     """Print it on stderr. Whatever goes wrong here, the program has run and its exit status stands."""
+    from plait import report
     from plait.recording import load
-    from plait.views import colours, fit, report, width
+    from plait.views import colours, fit, width
 
     try:
         shown: Path = output.relative_to(Path.cwd())

@@ -82,6 +82,10 @@ def make_gradient_look(tape: Tape) -> dict[Any, Any]:
         if isinstance(result, torch.Tensor) and id(result) not in tape.ids:
             owner = tape.guarded(tape.name_of, args[0])
             tape.earlier[id(result)] = Earlier(ref(result), None, None if owner is None else f"{owner}.grad")
+        elif result is None and args[0].grad_fn is not None and tape.leaves.passes:
+            if id(args[0]) in tape.ids or id(args[0]) in tape.earlier:
+                tape.entry(args[0])
+                tape.event("grad_of_result", tape.site_of(frame), args[:1])
         return result
 
     getter: Any = torch.Tensor.grad

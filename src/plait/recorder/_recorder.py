@@ -17,7 +17,7 @@ from typing import Any, Literal, ParamSpec, TypeVar
 import torch
 from torch.overrides import TorchFunctionMode
 
-from plait._errors import PlaitError, say
+from plait._errors import NotFoundError, PlaitError, say
 from plait._torch import push_mode, take_out
 from plait.recorder._backward import BackwardWatch
 from plait.recorder._decisions import make_gradient_look, make_mode_switch, make_reads
@@ -34,6 +34,7 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 _active: weakref.WeakSet[Record] = weakref.WeakSet()
+_made: list[weakref.ref[Record]] = []  # the latest recordings of the process, for questions about a tensor
 
 
 class _Mode(TorchFunctionMode):
@@ -76,6 +77,7 @@ class Record(Recording):
         self.failures_keeper = Failures(self.tape, lambda: self.steps_keeper.count, self._keep_failure)
         self._handler = MethodType(make_handler(self.tape, specials), self.mode)
         self._patches = Patches(self)
+        _made[:] = [*(each for each in _made[-7:] if each() is not None), weakref.ref(self)]
         self.tape.on_broken = self._broken
         self._failed = False
         writer.set_meta(
@@ -229,6 +231,22 @@ def _program_frame(sites: Sites, frame: Any) -> Any:
     while frame is not None and not isinstance(sites.of(frame.f_code), dict):
         frame = frame.f_back
     return frame
+
+
+def recording_of(tensor: Any) -> tuple[Record, int]:
+    """The latest recording that knows this leaf, and the leaf's number in it.
+
+    Raises:
+        NotFoundError: none does.
+    """
+    if isinstance(tensor, torch.Tensor):
+        for each in reversed(_made):
+            record_ = each()
+            if record_ is not None and (number := record_.tape.leaves.known(tensor)) is not None:
+                if record_.active:
+                    record_.finish()
+                return record_, number
+    raise NotFoundError("no recording of this process knows the tensor as a leaf that asks for gradients")
 
 
 def _in_child() -> None:

@@ -15,9 +15,11 @@ _GAP = 2  # lines without anything of their own that are still shown between two
 _LEFT = 37  # columns of numbers in front of the source
 
 
-def source_view(survey: Survey, places: Sequence[Place], paint: Paint, width: int = WIDTH) -> str:
+def source_view(
+    survey: Survey, places: Sequence[Place], paint: Paint, width: int = WIDTH, findings: Sequence[Mark] = ()
+) -> str:
     """All files in which something happened; the program's own file first, then the busiest."""
-    lines = lines_of(survey, places)
+    lines = lines_of(survey, places, findings)
     sources = survey.recording.sources
     names = short_files(lines.by_file)
     blocks = [

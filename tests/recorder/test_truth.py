@@ -193,14 +193,24 @@ def test_the_comparison_can_fail() -> None:
     assert compare(graph, other)
 
 
-@settings(max_examples=40, deadline=None, phases=[Phase.explicit, Phase.generate], suppress_health_check=[HealthCheck.too_slow])
+@settings(
+    max_examples=40,
+    deadline=None,
+    phases=[Phase.explicit, Phase.generate],
+    suppress_health_check=[HealthCheck.too_slow],
+)
 @given(instructions())
 def test_random_programs(program: list[Instruction]) -> None:
     graph, loss = recorded(lambda: run(program))
     assert compare(graph, loss) == []
 
 
-@settings(max_examples=20, deadline=None, phases=[Phase.explicit, Phase.generate], suppress_health_check=[HealthCheck.too_slow])
+@settings(
+    max_examples=20,
+    deadline=None,
+    phases=[Phase.explicit, Phase.generate],
+    suppress_health_check=[HealthCheck.too_slow],
+)
 @given(instructions())
 def test_the_same_program_twice_gives_equal_graphs(program: list[Instruction]) -> None:
     records = []

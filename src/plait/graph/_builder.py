@@ -115,14 +115,14 @@ class GraphBuilder:
                 self._backwards.append(
                     Backward(
                         len(self._backwards), len(self._nodes), row.how, roots, inputs, row.site,
-                        row.retain_graph, row.create_graph, self._regions.at(row.site, same), self._place,
+                        row.retain_graph, row.create_graph, self._regions.at(row.site, same), self._place, row.adds,
                     )
                 )  # fmt: skip
             case EventRow():
                 values = tuple(self._value(each) for each in row.values)
                 region = self._regions.at(row.site, same)
                 self._events.append(
-                    Event(len(self._nodes), row.what, row.detail, row.site, values, region, self._place)
+                    Event(len(self._nodes), row.what, row.detail, row.site, values, region, self._place, row.facts)
                 )
         self._place += 1
 

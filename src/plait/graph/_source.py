@@ -8,6 +8,7 @@ never a guess.
 from __future__ import annotations
 
 import ast
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 from plait.graph._model import Branch, Loop, Test
@@ -71,8 +72,18 @@ class SourceIndex:
         node = self._node(line, end_line, column, end_column)
         if node is None:
             return SourceFacts(expression)
+        part = False
+        if "JUMP" in opcode and isinstance(node, (ast.If, ast.While, ast.IfExp, ast.Assert)):
+            # Python 3.11 gives the jump of `if call():` the range of the whole statement: it is the test that is meant.
+            node = node.test
+            while isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
+                node = node.operand
+            expression, part = self._segment(node), isinstance(node, ast.BoolOp)
         loops, branches, header = self._surroundings(node, opcode, function)
-        return SourceFacts(expression, self._target(node), loops, branches, self._test(node), header)
+        test = self._test(node)
+        if test is not None and part:  # one of several truths, nobody knows which
+            test = replace(test, role="part")
+        return SourceFacts(expression, self._target(node), loops, branches, test, header)
 
     def text(self, line: int, end_line: int, column: int, end_column: int) -> str:
         """The text of a range on one line of its own, shortened when it is very long."""

@@ -6,6 +6,7 @@ import dis
 import linecache
 import os
 import sysconfig
+from collections.abc import Mapping
 from pathlib import Path
 from types import CodeType, FrameType
 from typing import Any, Final
@@ -22,10 +23,11 @@ UNSEEN: Final[dict[int, int]] = {}  # what `codes.get` answers for code that was
 
 _PLAIT = str(Path(__file__).resolve().parent.parent) + os.sep
 _TORCH = str(Path(torch.__file__).resolve().parent) + os.sep
+LOADING: Final = _TORCH + os.path.join("utils", "data") + os.sep
 _QUIET_FILES = (
     _TORCH + os.path.join("nn", "utils", "clip_grad.py"),
     _TORCH + "optim" + os.sep,
-    _TORCH + os.path.join("utils", "data") + os.sep,  # what a loader stacks is data, an input of the step
+    LOADING,  # what a loader stacks is data, an input of the step
     _TORCH + os.path.join("autograd", "__init__.py"),  # the ones that a backward pass starts from
     _PLAIT + "recorder" + os.sep,  # our own hooks
 )
@@ -65,7 +67,7 @@ class Activation:
 class Sites:
     """Numbers for places in the source. `codes` maps the address of a code object to its sites by instruction."""
 
-    def __init__(self, program_files: frozenset[str] = frozenset()) -> None:
+    def __init__(self, program_texts: Mapping[str, str]) -> None:
         self.codes: dict[int, CodeSites] = {}
         self.bodies: list[list[Any]] = []
         self.sources: dict[str, str] = {}
@@ -73,7 +75,7 @@ class Sites:
         self._kept: list[CodeType] = []  # a code object that is known by its address must not die
         self._positions: dict[int, list[tuple[int | None, int | None, int | None, int | None]]] = {}
         self._index: dict[str, SourceIndex] = {}
-        self._program_files = program_files
+        self._program_texts = program_texts  # code that stands in no file (`python -c`), by the name it goes by
 
     def of(self, code: CodeType) -> CodeSites:
         """The sites of a code object by instruction; LIBRARY or QUIET if it is not the program's own."""
@@ -94,7 +96,7 @@ class Sites:
         return found
 
     def _is_library(self, name: str) -> bool:
-        if name in self._program_files:
+        if name in self._program_texts:
             return False
         if name.startswith((_PLAIT, _TORCH)) or name.startswith(_GENERATED):
             return True
@@ -135,7 +137,7 @@ class Sites:
 
     def _source(self, name: str) -> SourceIndex:
         if name not in self._index:
-            text = "".join(linecache.getlines(name))
+            text = self._program_texts.get(name) or "".join(linecache.getlines(name))
             self._index[name] = SourceIndex(text)
             if text:
                 self.sources[name] = text

@@ -14,8 +14,8 @@ from plait._errors import NotFoundError, RecordingError
 from plait.graph import Graph, Hashes, Scope, Site, build
 from plait.graph._model import Branch, Loop, Test
 from plait.graph._rows import Row, TensorType, row_from_lists
+from plait.recording._failure import Failure
 from plait.recording._model import BackwardStats, LineTime, Read, Sample, SeenDecision, Step, Variant
-
 
 _CHUNK = 256  # rows that are read together
 
@@ -52,6 +52,11 @@ class Recording:
     def notes(self) -> tuple[tuple[str, str], ...]:
         """(kind, sentence) of everything a reader must know, such as a limit that was reached."""
         return tuple(self._all("SELECT kind, text FROM note ORDER BY id"))
+
+    @property
+    def failures(self) -> tuple[Failure, ...]:
+        """The errors of the program that plait could explain, in order."""
+        return tuple(Failure.from_json(body) for (body,) in self._all("SELECT body FROM failure ORDER BY id"))
 
     @property
     def sources(self) -> dict[str, str]:

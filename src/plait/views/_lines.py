@@ -36,8 +36,8 @@ class Lines:
     saved_step: int | None
 
 
-def lines_of(survey: Survey, places: Sequence[Place]) -> Lines:
-    """Everything that the annotated source shows."""
+def lines_of(survey: Survey, places: Sequence[Place], findings: Sequence[Mark] = ()) -> Lines:
+    """Everything that the annotated source shows; `findings` are remarks of whoever looked for faults."""
     files: dict[str, dict[int, Line]] = {}
 
     def at(site: Site) -> Line:
@@ -51,7 +51,7 @@ def lines_of(survey: Survey, places: Sequence[Place]) -> Lines:
     lines = Lines(files, sum(total.ns for total in totals), saved_step)
     marks = [
         *_decision_marks(places), *_loop_marks(survey.loops, survey), *_cut_marks(survey, totals),
-        *_other_marks(survey, other_totals(survey.recording)),
+        *_other_marks(survey, other_totals(survey.recording)), *findings,
     ]  # fmt: skip
     for mark in marks:
         files.setdefault(mark.file, {}).setdefault(mark.line, Line()).marks.append(mark)

@@ -17,13 +17,14 @@ _LEFT = 37  # columns of numbers in front of the source
 
 
 def source_view(
-    survey: Survey, places: Sequence[Place], paint: Paint, width: int = WIDTH, libraries: bool = True
-) -> str:
+    survey: Survey, places: Sequence[Place], paint: Paint, width: int = WIDTH, findings: Sequence[Mark] = (),
+    libraries: bool = True,
+) -> str:  # fmt: skip
     """All files in which something happened; the program's own file first, then the busiest.
 
     Installed packages are a line each if `libraries` is off.
     """
-    lines = lines_of(survey, places)
+    lines = lines_of(survey, places, findings)
     sources = survey.recording.sources
     names = short_files(lines.by_file)
     blocks = [

@@ -11,6 +11,7 @@ from importlib import import_module
 COMMANDS = {
     "run": ("plait.cli._run", "run a program unchanged and record the graphs it builds"),
     "show": ("plait.cli._show", "print what a recording holds"),
+    "view": ("plait.cli._view", "write the page to look at: run, source, graph, differences"),
     "export": ("plait.cli._export", "write a graph as dot, mermaid, json or a Perfetto trace"),
 }
 

@@ -46,7 +46,7 @@ class Tape:
         self.steps: list[tuple[Any, ...]] = []
         self.samples: list[tuple[Any, ...]] = []
         self.notes: list[tuple[str, str]] = []
-        self.meta = {"program": "model.py", "seconds": "1.5", "python": "3.11.15", "torch": "2.13.0", "status": "0"}
+        self.meta = {"program": "model.py", "seconds": "1.5", "python": "3.11.15", "torch": "2.13.0", "status": "done"}
         self.programs: dict[int, str] = {}
         self.durations = True
 
@@ -62,9 +62,7 @@ class Tape:
             table.append(item)
         return number
 
-    def site(
-        self, line: int, expression: str, function: str = "forward", opcode: str = "", jump: bool = False
-    ) -> int:
+    def site(self, line: int, expression: str, function: str = "forward", opcode: str = "", jump: bool = False) -> int:
         known = self.__dict__.setdefault("_sites", {})
         asked = (line, expression, function, opcode, jump)
         if asked not in known:
@@ -182,9 +180,7 @@ class Tape:
             self.programs.setdefault(graph, program)
         reads = json.dumps(self.reads) if self.reads else None
         number = len(self.steps)
-        self.steps.append(
-            (number, graph, kind, number * 0.002, ns, ns // 2, loss, None, 0, int(complete), reads)
-        )
+        self.steps.append((number, graph, kind, number * 0.002, ns, ns // 2, loss, None, 0, int(complete), reads))
         self.tokens, self.__dict__["_reads"] = [], []
         return -1 if graph is None else graph
 
@@ -199,7 +195,10 @@ class Tape:
         fill("INSERT INTO source VALUES (?, ?)", [(self.file, zlib.compress(self.source.encode()))])
         fill(
             "INSERT INTO site VALUES (?, ?)",
-            [(s.id, json.dumps([getattr(s, name) for name in Site.__slots__[1:]], default=_fields)) for s in self.sites],
+            [
+                (s.id, json.dumps([getattr(s, name) for name in Site.__slots__[1:]], default=_fields))
+                for s in self.sites
+            ],
         )
         fill("INSERT INTO scope VALUES (?, ?)", [(s.id, json.dumps([s.path, s.module])) for s in self.scopes])
         fill("INSERT INTO type VALUES (?, ?)", [(n, json.dumps(list(t))) for n, t in enumerate(self.types)])
@@ -227,8 +226,6 @@ class Tape:
         return path
 
 
-
-
 def _fields(item: Any) -> list[Any]:
     return [getattr(item, name) for name in type(item).__slots__]
 
@@ -249,7 +246,11 @@ loss.backward()
 def product() -> Tape:
     """z = x * y; loss = z.sum(); loss.backward()."""
     tape = Tape(PRODUCT)
-    vector, made, scalar = tape.type(3, grad=True), tape.type(3, grad=True, leaf=False), tape.type(grad=True, leaf=False)
+    vector, made, scalar = (
+        tape.type(3, grad=True),
+        tape.type(3, grad=True, leaf=False),
+        tape.type(grad=True, leaf=False),
+    )
     tape.enter("<module>")
     x = tape.input("leaf", vector, "x", tape.site(3, "torch.tensor([1.0, 2.0, 3.0], requires_grad=True)", "<module>"))
     tape.sample(1, [1.0, 2.0, 3.0])
@@ -313,9 +314,13 @@ def loop_step(tape: Tape, outcomes: list[bool], width: int = 5) -> None:
         side = 0.5 / (k + 1) if outcome else -0.25
         tape.read(tape.to(test), tape.site(5, "h.mean() > 0", jump=True), "bool", outcome, ">", left=side, right=0.0)
         if outcome:
-            h = tape.op("relu", tape.to(h), out=made, site=tape.site(6, "torch.relu(h)"), saved=(("result", "output", 0, 20),))
+            h = tape.op(
+                "relu", tape.to(h), out=made, site=tape.site(6, "torch.relu(h)"), saved=(("result", "output", 0, 20),)
+            )
         else:
-            h = tape.op("tanh", tape.to(h), out=made, site=tape.site(8, "torch.tanh(h)"), saved=(("result", "output", 0, 20),))
+            h = tape.op(
+                "tanh", tape.to(h), out=made, site=tape.site(8, "torch.tanh(h)"), saved=(("result", "output", 0, 20),)
+            )
     cut = tape.op("detach", tape.to(h), out=made, site=tape.site(9, "h.detach()"), cut="detach", bases=(0,))
     tape.leave()
     loss = tape.op("sum", tape.to(cut), out=scalar, site=tape.site(14, "forward(xs).sum()", "main"))

@@ -50,6 +50,13 @@ def _run(command: str, words: list[str]) -> int:
         return _reader_left()
     except KeyboardInterrupt:
         return 130
+    except Exception as error:
+        if command == "run" or os.environ.get("PLAIT_TRACEBACK"):
+            raise
+        return _complain(
+            f"a fault of plait itself, please report it ({type(error).__name__}: {error});"
+            " PLAIT_TRACEBACK=1 shows where"
+        )
     except SystemExit as end:  # --help has been printed, or the recorded program ended itself
         if isinstance(end.code, str):
             print(end.code, file=sys.stderr)

@@ -31,11 +31,24 @@ mode_depth: Callable[[], int] = torch._C._len_torch_function_stack
 sequence_number: Callable[[], int] = torch._C._autograd._get_sequence_nr
 skip_one_hop: Callable[..., Any] = torch._C._skip_one_hop_torch_function
 is_autocast_on: Callable[[], bool] = torch._C._is_any_autocast_enabled
+_innermost_transform: Callable[[], Any] = torch._C._functorch.peek_interpreter_stack
 
 
 def transforms_active() -> bool:
     """Whether a `torch.func` transform (vmap, grad, ...) is under way: values cannot be read inside."""
-    return torch._C._functorch.peek_interpreter_stack() is not None
+    return _innermost_transform() is not None
+
+
+def grad_fn_of(tensor: torch.Tensor) -> Any:
+    """The tensor's backward node; None if it has none, or may have none any more.
+
+    A view of which the base was written to has its node made anew when it is looked at, and some may not be:
+    asking then raises (outputs of `chunk` and `unbind`).
+    """
+    try:
+        return tensor.grad_fn
+    except RuntimeError:
+        return None
 
 
 def node_number(node: Any) -> int:
@@ -76,7 +89,7 @@ def storage_key(tensor: torch.Tensor) -> int | None:
 
 def take_out(mode: Any) -> list[Any] | None:
     """Remove `mode` from the stack, wherever it is; the modes that were above it, for `put_back`. None: not there."""
-    above = []
+    above: list[Any] = []
     while mode_depth():
         top = pop_mode()
         if top is mode:

@@ -37,8 +37,9 @@ def whole() -> Graph:
     x = tape.input("leaf", vector, "x")
     from plait.graph._rows import ParentRow
 
-    z = tape.op("sin", x, out=tape.type(3, grad=True, leaf=False), backward=(("SinBackward0", (ParentRow("leaf", *x, 0),)),),
-                saved=(("self", "argument", 0, 12),))  # fmt: skip
+    made = tape.type(3, grad=True, leaf=False)
+    backward = (("SinBackward0", (ParentRow("leaf", *x, 0),)),)
+    z = tape.op("sin", x, out=made, backward=backward, saved=(("self", "argument", 0, 12),))
     tape.op("mul_", tape.to(z), out=tape.type(3, grad=True, leaf=False), writes=(0,), bases=(0,))
     tape.event("optimizer", "SGD")
     return tape.graph()

@@ -1,6 +1,7 @@
 """Walks against brute force on random graphs, and on a chain that no recursion survives."""
 
 import time
+from itertools import pairwise
 
 import pytest
 from hypothesis import given
@@ -51,7 +52,7 @@ def test_a_path_is_shortest_and_follows_the_flow(tape: Tape) -> None:
         else:
             assert found is not None and len(found) == distance[start] + 1
             assert found[0].id == start and found[-1].id == last
-            for one, two in zip(found, found[1:]):
+            for one, two in pairwise(found):
                 assert one.id in sources(graph, two.id)
 
 

@@ -11,13 +11,14 @@ from array import array
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
+from typing import NamedTuple
 
 from plait.graph._model import Loop, Site
 from plait.graph._regions import RegionBuilder
 from plait.graph._rows import BackwardRow, EnterRow, EventRow, OpRow, ReadRow, ReturnRow, Row
-from plait.recording import Recording, Variant
+from plait.recording import BuiltGraph, Recording, StepGroup, built_graphs, step_groups
 
-TOKEN_BUDGET = 150_000
+TOKEN_BUDGET = 60_000
 _PLACED = (OpRow, ReadRow, BackwardRow, EventRow)
 
 
@@ -37,39 +38,64 @@ class LoopTrips:
     around: bool
 
 
+class Built(NamedTuple):
+    """A distinct graph and how often it was built. `program` numbers the programs in the order of their first step."""
+
+    graph: int
+    program: int
+    kind: str
+    steps: int
+    first_step: int
+    nodes: int
+    operations: int
+    decisions: int
+    saved_bytes: int
+
+    @property
+    def size(self) -> int:
+        """Roughly how many rows it is written in."""
+        return self.nodes + self.decisions
+
+
 class Survey:
     """Reads a recording once; every table and view of a run starts from it."""
 
     def __init__(self, recording: Recording, budget: int = TOKEN_BUDGET) -> None:
         self.recording = recording
-        self.variants = recording.variants
         self.rows = recording.rows
         self.sites = recording.sites
         self.types = recording.types
-        self.by_graph: dict[int, Variant] = {each.graph: each for each in self.variants}
-        self.last_step = len(recording.steps) - 1
+        self.groups = step_groups(recording)
+        self.last_step = max((group.last_step for group in self.groups), default=-1)
+        self.graphs = _built(self.groups, built_graphs(recording))
+        self.by_graph = {each.graph: each for each in self.graphs}
         self._moves: dict[int, tuple[EnterRow | ReturnRow | None, int | None]] = {}
-        chosen = self._choose(budget)
-        self.tokens: dict[int, array[int]] = {graph: recording.tokens(graph) for graph in chosen}
-        self.complete = len(self.tokens) == len(self.variants)
+        self._trips_of: dict[int, dict[tuple[str, int, str], list[int | None]]] = {}
+        self.tokens: dict[int, array[int]] = {graph: recording.tokens(graph) for graph in self._choose(budget)}
+        self.complete = len(self.tokens) == len(self.graphs)
+
+    @cached_property
+    def programs(self) -> dict[int, list[Built]]:
+        """The distinct graphs by program, most frequent first."""
+        groups: dict[int, list[Built]] = {}
+        for built in self.graphs:
+            groups.setdefault(built.program, []).append(built)
+        for group in groups.values():
+            group.sort(key=lambda built: (-built.steps, built.first_step))
+        return groups
 
     def _choose(self, budget: int) -> list[int]:
-        programs: dict[int, list[Variant]] = {}
-        for variant in self.variants:
-            programs.setdefault(variant.program, []).append(variant)
-        first: dict[int, None] = {}
-        for group in sorted(programs.values(), key=lambda each: -sum(v.steps for v in each))[:100]:
-            for end in (group[0], min(group, key=_nodes), max(group, key=_nodes)):
-                first.setdefault(end.graph)
-        chosen = dict.fromkeys(first)
-        budget -= sum(_nodes(self.by_graph[graph]) for graph in first)
-        for variant in sorted(self.variants, key=lambda each: -each.steps):
-            if variant.graph in first:
-                continue
-            budget -= _nodes(variant)
-            if budget < 0:
-                break
-            chosen.setdefault(variant.graph)
+        chosen: dict[int, None] = {}
+        for group in sorted(self.programs.values(), key=lambda each: -sum(built.steps for built in each))[:100]:
+            for end in (group[0], min(group, key=_size), max(group, key=_size)):
+                chosen.setdefault(end.graph)
+        budget -= sum(self.by_graph[graph].size for graph in chosen)
+        for built in sorted(self.graphs, key=lambda each: -each.steps):
+            if built.graph not in chosen:
+                budget -= built.size
+                if budget < 0:
+                    break
+                chosen[built.graph] = None
         return list(chosen)
 
     def items(self, graph: int) -> Iterator[tuple[int, Row]]:
@@ -85,8 +111,10 @@ class Survey:
         kinds: dict[tuple[str, int, str], str] = {}
         around: set[tuple[str, int, str]] = set()
         for graph in self.tokens:
+            of_graph = self._trips_of[graph] = {}
             for key, kind, count, open_at_end in self._trips(graph):
                 trips.setdefault(key, []).append(count)
+                of_graph.setdefault(key, []).append(count)
                 kinds[key] = kind
                 if open_at_end and not self._ends_the_run(graph):
                     around.add(key)
@@ -103,11 +131,9 @@ class Survey:
         return variant.steps <= 1 and variant.first_step == self.last_step
 
     def graph_trips(self, graph: int) -> dict[tuple[str, int, str], list[int | None]]:
-        """The trip counts of every loop in one graph, by (file, line, header)."""
-        found: dict[tuple[str, int, str], list[int | None]] = {}
-        for key, _, count, _ in self._trips(graph):
-            found.setdefault(key, []).append(count)
-        return found
+        """The rounds of every loop in one graph that was read, without those around the steps."""
+        around = {(loop.file, loop.line, loop.header) for loop in self.loops if loop.around}
+        return {key: counts for key, counts in self._trips_of[graph].items() if key not in around}
 
     def _trips(self, graph: int) -> Iterator[tuple[tuple[str, int, str], str, int | None, bool]]:
         """(file, line and header; kind; trips; still open at the end) of every run of a loop in a graph."""
@@ -152,8 +178,25 @@ def _move(row: Row) -> tuple[EnterRow | ReturnRow | None, int | None]:
     return None, row.site if isinstance(row, _PLACED) else None
 
 
-def _nodes(variant: Variant) -> int:
-    return variant.nodes + variant.decisions
+def _size(built: Built) -> int:
+    return built.size
+
+
+def _built(groups: list[StepGroup], graphs: list[BuiltGraph]) -> list[Built]:
+    """The graphs that some step built, in the order of their first step."""
+    facts = {each.graph: each for each in graphs}
+    programs: dict[str, int] = {}
+    found: dict[int, Built] = {}
+    for graph, kind, count, first, *_ in groups:
+        if graph is None or graph not in facts:
+            continue
+        if graph in found:  # built by steps of two kinds
+            found[graph] = found[graph]._replace(steps=found[graph].steps + count)
+            continue
+        _, program, *numbers = facts[graph]
+        number = programs.setdefault(program, len(programs))
+        found[graph] = Built(graph, number, kind, count, first, *numbers)
+    return list(found.values())
 
 
 def _kind(site: Site, line: int) -> str:

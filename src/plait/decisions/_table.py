@@ -10,9 +10,9 @@ from functools import lru_cache
 from plait.decisions._survey import Survey
 from plait.graph._model import Site, Test
 from plait.graph._rows import EnterRow, OpRow, ReadRow
-from plait.recording import read_rows, read_totals, reads_per_graph, step_reads
+from plait.recording import read_rows, read_totals, step_reads
 
-READ_BUDGET = 120_000
+READ_BUDGET = 40_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,9 +92,9 @@ def read_decisions(survey: Survey, budget: int = READ_BUDGET) -> tuple[Place, ..
     tallies: dict[tuple[int | None, str], _Tally] = {}
     for total in read_totals(survey.recording):
         tally = tallies.setdefault((total.site, total.how), _Tally(total.how, total.comparison))
-        tally.count += total.count
+        tally.count += total.runs
         if total.outcome is not None:
-            tally.bools[total.outcome] = tally.bools.get(total.outcome, 0) + total.count
+            tally.bools[total.outcome] = tally.bools.get(total.outcome, 0) + total.runs
     sampled = _read_numbers(survey, tallies, budget) if tallies else False
     arms = _arms_seen(survey) if any(_unclear(survey.site(site)) for site, _ in tallies) else {}
     places = [
@@ -112,8 +112,8 @@ def _source_order(place: Place) -> tuple[str, int, int, str]:
 
 def _read_numbers(survey: Survey, tallies: dict[tuple[int | None, str], _Tally], budget: int) -> bool:
     """Fill in the numbers; True if only part of the steps could be looked at."""
-    sizes = reads_per_graph(survey.recording)
-    every = -(-sum(steps * reads for steps, reads in sizes.values()) // budget) or 1
+    sizes = {built.graph for built in survey.graphs if built.decisions}
+    every = -(-sum(built.steps * built.decisions for built in survey.graphs) // budget) or 1
     is_read = read_rows(survey.recording)
     tables: dict[int, list[tuple[_Tally, int | None]]] = {}
     tests: dict[int | None, _Comparison | None] = {number: _comparison(survey.site(number)) for number, _ in tallies}

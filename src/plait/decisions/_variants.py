@@ -5,11 +5,21 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from plait.decisions._survey import Survey
-from plait.graph._model import Site
+from plait.decisions._survey import Built, Survey
+from plait.graph._model import Loop, Site
 from plait.graph._notation import op_name, span, tensor
-from plait.graph._rows import BackwardRow, EnterRow, EventRow, InputRow, ModeRow, OpRow, ReadRow, Row
-from plait.recording import Variant
+from plait.graph._rows import (
+    BackwardRow,
+    EnterRow,
+    EventRow,
+    InputRow,
+    ModeRow,
+    OpRow,
+    ReadRow,
+    ReturnRow,
+    Row,
+    TensorType,
+)
 
 SHOWN = 8  # variants of a program that are listed and compared one by one
 
@@ -19,8 +29,8 @@ class Parting:
     """The first point at which a variant differs from the most frequent one of its program.
 
     `kind` is `decision` (a value that was read fell differently), `loop` (one went on, the other ended), `op`
-    (another operation ran), `size` (the same operations on other sizes) or `end` (one ends there). `here` and
-    `there` say what this variant and the other one did.
+    (another operation ran, or none), `size` and `argument` (the same operations on other sizes, with other numbers)
+    or `source` (the same, on values from elsewhere). `here` and `there` say what this variant and the other one did.
     """
 
     kind: str
@@ -33,7 +43,7 @@ class Parting:
 class VariantRow:
     """A variant with the sizes of its data, the trips of its loops, and where it parts from the first of them."""
 
-    variant: Variant
+    variant: Built
     sizes: str
     trips: str
     parting: Parting | None
@@ -56,20 +66,15 @@ class Program:
     decisions: tuple[int, int]
     saved_bytes: tuple[int, int]
     sizes: str
+    trips: str
     rows: tuple[VariantRow, ...]
 
 
 def read_programs(survey: Survey, shown: int = SHOWN) -> tuple[Program, ...]:
     """The programs of a run, in the order of their first step."""
-    groups: dict[int, list[Variant]] = {}
-    for variant in survey.variants:
-        if variant.steps:
-            groups.setdefault(variant.program, []).append(variant)
-    kinds = dict(survey.recording._all("SELECT graph, MIN(kind) FROM step WHERE graph IS NOT NULL GROUP BY graph"))
     keys: dict[int, object] = {}
     programs = []
-    for number in sorted(groups):
-        group = groups[number]
+    for number, group in sorted(survey.programs.items()):
         read = [variant for variant in group if variant.graph in survey.tokens]
         listed = read[:shown]
         rows = []
@@ -77,13 +82,13 @@ def read_programs(survey: Survey, shown: int = SHOWN) -> tuple[Program, ...]:
             parting = None
             if variant is not listed[0]:
                 parting = _parting(survey, keys, variant.graph, listed[0].graph)
-            rows.append(VariantRow(variant, _sizes(survey, [variant]), _trips(survey, variant.graph), parting))
+            rows.append(VariantRow(variant, _sizes(survey, [variant]), _rounds(survey, [variant]), parting))
         programs.append(
             Program(
-                number, kinds.get(group[0].graph, "rest"), sum(v.steps for v in group), len(group), len(read),
+                number, group[0].kind, sum(v.steps for v in group), len(group), len(read),
                 min(v.first_step for v in group), _range([v.operations for v in group]),
                 _range([v.decisions for v in group]), _range([v.saved_bytes for v in group]),
-                _sizes(survey, read), tuple(rows),
+                _sizes(survey, read), _rounds(survey, read), tuple(rows),
             )
         )  # fmt: skip
     return tuple(programs)
@@ -93,14 +98,16 @@ def _range(numbers: Sequence[int]) -> tuple[int, int]:
     return min(numbers), max(numbers)
 
 
-def _sizes(survey: Survey, variants: Sequence[Variant], most: int = 3) -> str:
-    """The data that came in: `windows f32[8..32, 10..40, 1..4]`, laid over one another for several variants."""
+def _sizes(survey: Survey, variants: Sequence[Built], most: int = 3) -> str:
+    """What went into the model: `windows f32[8..32, 10..40, 1..4]`, laid over one another for several variants.
+
+    That is the first tensor that a module used and that is no parameter; in a graph without modules the data that
+    the step did not make.
+    """
     seen: dict[tuple[str, str, int], list[tuple[int, ...]]] = {}
     for variant in variants:
-        for _, row in survey.items(variant.graph):
-            if isinstance(row, InputRow) and row.what == "data":
-                kind = survey.types[row.type]
-                seen.setdefault((row.name or "", kind.dtype, len(kind.shape)), []).append(tuple(kind.shape))
+        for name, kind in _entering(survey, variant.graph):
+            seen.setdefault((name, kind.dtype, len(kind.shape)), []).append(tuple(kind.shape))
     parts = []
     for (name, dtype, _), shapes in seen.items():
         spans = [span(min(extents), max(extents)) for extents in zip(*shapes)]
@@ -110,16 +117,34 @@ def _sizes(survey: Survey, variants: Sequence[Variant], most: int = 3) -> str:
     return ", ".join(parts)
 
 
-def _trips(survey: Survey, graph: int, most: int = 3) -> str:
-    around = {(loop.file, loop.line, loop.header) for loop in survey.loops if loop.around}
-    parts = []
-    for key, counts in survey.graph_trips(graph).items():
-        known = [count for count in counts if count is not None]
-        if known and key not in around:
-            parts.append(f"x {span(min(known), max(known))}")
-    if len(parts) > most:
-        parts = [*parts[:most], "..."]
-    return ", ".join(parts)
+def _entering(survey: Survey, graph: int) -> list[tuple[str, TensorType]]:
+    tokens = survey.tokens[graph]
+    inputs: list[InputRow] = []
+    for place, token in enumerate(tokens):
+        row = survey.rows[token]
+        if isinstance(row, InputRow):
+            inputs.append(row)
+        if not isinstance(row, OpRow) or row.scope is None:
+            continue
+        for distance, output in row.arguments:
+            made = inputs[-distance - 1] if distance < 0 else survey.rows[tokens[place - distance]]
+            if isinstance(made, InputRow) and made.what not in ("parameter", "buffer"):
+                return [(made.name or "", survey.types[made.type])]
+            if isinstance(made, OpRow):
+                site = survey.site(made.site)
+                name = site.target if site is not None and len(made.outputs) == 1 else None
+                return [(name or "", survey.types[made.outputs[output].type])]
+    return [(row.name or "", survey.types[row.type]) for row in inputs if row.what == "data"]
+
+
+def _rounds(survey: Survey, variants: Sequence[Built], most: int = 3) -> str:
+    """The rounds of their loops, laid over one another: `x 3..14`."""
+    seen: dict[tuple[str, int, str], list[int]] = {}
+    for variant in variants:
+        for key, counts in survey.graph_trips(variant.graph).items():
+            seen.setdefault(key, []).extend(count for count in counts if count is not None)
+    parts = [f"x {span(min(known), max(known))}" for known in seen.values() if known]
+    return ", ".join(parts if len(parts) <= most else [*parts[:most], "..."])
 
 
 def _key(row: Row) -> object:
@@ -141,58 +166,91 @@ def _key(row: Row) -> object:
             return None  # inputs, aliases and returns follow from the rest
 
 
-def _structure(survey: Survey, keys: dict[int, object], graph: int) -> list[int]:
-    """The row numbers that are structure."""
+def _structure(survey: Survey, keys: dict[int, object], graph: int) -> list[tuple[int, int]]:
+    """(place, row number) of the rows that are structure."""
     found = []
-    for token in survey.tokens[graph]:
+    for place, token in enumerate(survey.tokens[graph]):
         if token not in keys:
             keys[token] = _key(survey.rows[token])
         if keys[token] is not None:
-            found.append(token)
+            found.append((place, token))
     return found
 
 
-def _parting(survey: Survey, keys: dict[int, object], graph: int, other: int) -> Parting | None:
+def _parting(survey: Survey, keys: dict[int, object], graph: int, other: int) -> Parting:
+    """Where the graph first does something else than the other one."""
     here, there = _structure(survey, keys, graph), _structure(survey, keys, other)
-    for place, (mine, theirs) in enumerate(zip(here, there)):
+    common = 0
+    for (_, mine), (_, theirs) in zip(here, there):
         if mine != theirs and keys[mine] != keys[theirs]:
-            before = here[place - 1] if place else None
-            return _describe(survey, before, survey.rows[mine], survey.rows[theirs])
-    if len(here) != len(there):
-        place = min(len(here), len(there))
-        longer = survey.rows[(here if len(here) > place else there)[place]]
-        text = (_did(survey, longer), "ends")
-        mine_text, theirs_text = text if len(here) > place else text[::-1]
-        return Parting("end", survey.site(getattr(longer, "site", None)), mine_text, theirs_text)
-    return _size_parting(survey, graph, other)
+            break
+        common += 1
+    if common == len(here) == len(there):
+        return _size_parting(survey, graph, other)
+    last = here[common - 1] if common else None
+    return _describe(
+        survey,
+        None if last is None else (graph, *last),
+        (graph, *here[common]) if common < len(here) else None,
+        (other, *there[common]) if common < len(there) else None,
+    )
 
 
-def _describe(survey: Survey, before: int | None, mine: Row, theirs: Row) -> Parting:
-    if isinstance(mine, ReadRow) and isinstance(theirs, ReadRow) and mine.site == theirs.site:
-        return Parting("decision", survey.site(mine.site), str(mine.outcome), str(theirs.outcome))
-    my_site = survey.site(getattr(mine, "site", None))
-    their_site = survey.site(getattr(theirs, "site", None))
-    last = None if before is None else survey.rows[before]
+_Moment = tuple[int, int, int]  # graph, place in it, row number
+
+
+def _describe(survey: Survey, before: _Moment | None, mine: _Moment | None, theirs: _Moment | None) -> Parting:
+    my_row = None if mine is None else survey.rows[mine[2]]
+    their_row = None if theirs is None else survey.rows[theirs[2]]
+    if isinstance(my_row, ReadRow) and isinstance(their_row, ReadRow) and my_row.site == their_row.site:
+        return Parting("decision", survey.site(my_row.site), str(my_row.outcome), str(their_row.outcome))
+    did, did_there = _did(survey, my_row), _did(survey, their_row)
+    last = None if before is None else survey.rows[before[2]]
     if isinstance(last, ReadRow) and last.outcome is None:
         site = survey.site(last.site)
         if site is not None and site.test is not None:
-            return Parting("decision", site, _did(survey, mine), _did(survey, theirs))
-    # `while` and `for` have no row of their own: a loop that one has left shows in what comes next.
-    last_site = survey.site(getattr(last, "site", None))
-    if last_site is not None and last_site.loops:
-        loop = last_site.loops[-1]
-        mine_in = my_site is not None and loop in my_site.loops
-        theirs_in = their_site is not None and loop in their_site.loops
-        if mine_in != theirs_in:
-            site = replace(last_site, line=loop.line, expression=loop.header)
-            return Parting("loop", site, *(("goes on", "it ends") if mine_in else ("ends", "it goes on")))
-    return Parting("op", my_site, _did(survey, mine), _did(survey, theirs))
+            return Parting("decision", replace(site, expression=site.test.expression), did, did_there)
+    # A loop has no row of its own: that one has left it shows in where the next thing happens.
+    mine_in, theirs_in = _loops_around(survey, mine), _loops_around(survey, theirs)
+    for place, loop in reversed(_loops_around(survey, before)):
+        if ((place, loop) in mine_in) != ((place, loop) in theirs_in):
+            site = replace(place, line=loop.line, expression=loop.header)
+            return Parting("loop", site, "goes on" if (place, loop) in mine_in else "ends", "")
+    row = my_row if my_row is not None else their_row
+    return Parting("op", survey.site(getattr(row, "site", None)), did, did_there)
 
 
-def _did(survey: Survey, row: Row) -> str:
+def _loops_around(survey: Survey, moment: _Moment | None) -> list[tuple[Site, Loop]]:
+    """The loops in which a moment lies, outermost first, each with the function that it belongs to (as a site)."""
+    if moment is None:
+        return []
+    graph, end, number = moment
+    calls: list[int | None] = []
+    for token in survey.tokens[graph][:end]:
+        row = survey.rows[token]
+        if isinstance(row, EnterRow):
+            calls.append(row.site)
+        elif isinstance(row, ReturnRow):
+            del calls[len(calls) - row.levels :]
+    found = []
+    for each in [*calls, getattr(survey.rows[number], "site", None)]:
+        site = survey.site(each)
+        if site is not None:
+            found += [(_function(site), loop) for loop in site.loops]
+    return found
+
+
+def _function(site: Site) -> Site:
+    """A stand-in for the function around a site, equal for all of its sites."""
+    return Site(-1, site.file, 0, 0, None, None, 0, site.function, "", None, (), (), None, False)
+
+
+def _did(survey: Survey, row: Row | None) -> str:
     site = survey.site(getattr(row, "site", None))
     at = f" in line {site.line}" if site is not None else ""
     match row:
+        case None:
+            return "ends"
         case OpRow():
             return op_name(row.op) + at
         case ReadRow():
@@ -209,7 +267,7 @@ def _did(survey: Survey, row: Row) -> str:
             return "goes on"
 
 
-def _size_parting(survey: Survey, graph: int, other: int) -> Parting | None:
+def _size_parting(survey: Survey, graph: int, other: int) -> Parting:
     """The first value whose type differs, when the same operations ran."""
     mine = [row for _, row in survey.items(graph) if isinstance(row, (OpRow, InputRow))]
     theirs = [row for _, row in survey.items(other) if isinstance(row, (OpRow, InputRow))]
@@ -219,10 +277,14 @@ def _size_parting(survey: Survey, graph: int, other: int) -> Parting | None:
         for here, there in zip(made, was):
             if here != there:
                 new, before = survey.types[here], survey.types[there]
-                return Parting(
-                    "size",
-                    survey.site(row.site),
-                    tensor(new.dtype, new.shape),
-                    tensor(before.dtype, before.shape),
-                )
-    return None
+                shown = tensor(new.dtype, new.shape), tensor(before.dtype, before.shape)
+                if shown[0] == shown[1]:
+                    shown = (
+                        "requires grad" if new.requires_grad else "no grad",
+                        "not" if new.requires_grad else "it does",
+                    )
+                return Parting("size", survey.site(row.site), *shown)
+    for row, old in zip(mine, theirs):
+        if isinstance(row, OpRow) and isinstance(old, OpRow) and row.constants != old.constants:
+            return Parting("argument", survey.site(row.site), row.constants, old.constants)
+    return Parting("source", None, "the same operations on other inputs", "")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 
 from plait.graph._model import (
     Backward,
@@ -28,7 +29,6 @@ from plait.graph._rows import (
     InputRow,
     ModeRow,
     OpRow,
-    OutputRow,
     ParentRow,
     ReadRow,
     Reference,
@@ -70,6 +70,7 @@ class GraphBuilder:
         self._modes: list[ModeChange] = []
         self._events: list[Event] = []
         self._regions = RegionBuilder(sites)
+        self._named: tuple[int | None, int | None, int] | None = None  # site, region, value of the last named result
         self._hashes = hashes
         self._hasher = HashBuilder(types, sites) if hashes is None else None
 
@@ -119,8 +120,8 @@ class GraphBuilder:
     def finish(self) -> Graph:
         """The graph. The builder must not be used after this."""
         regions = self._regions.finish()
-        used_sites = {item.site for item in (*self._nodes, *self._decisions, *self._backwards, *self._modes,
-                                             *self._events, *regions)}  # fmt: skip
+        with_sites = (self._nodes, self._decisions, self._backwards, self._modes, self._events, regions)
+        used_sites = {item.site for items in with_sites for item in items}
         used_scopes = {node.scope for node in self._nodes}
         hashes = self._hashes or (self._hasher.finish() if self._hasher is not None else Hashes("", "", ""))
         return Graph(
@@ -173,6 +174,7 @@ class GraphBuilder:
         site = None if row.site is None else self._sites[row.site]
         written = [arguments[index] for index in row.writes]
         outputs = []
+        region = self._regions.at(row.site)
         for index, output in enumerate(row.outputs):
             base, previous = None, None
             if output.replaces is not None:
@@ -181,12 +183,16 @@ class GraphBuilder:
             elif output.base is not None:
                 base = arguments[output.base]
             name = site.target if site is not None and len(row.outputs) == 1 else None
+            if name is not None and index == 0:
+                self._unname(row.site, region)
             grad_fn = None if output.grad_fn is None else first_grad + output.grad_fn
             if grad_fn is None and previous is not None and not self._types[output.type].leaf:
                 grad_fn = self._values[previous].grad_fn
             outputs.append(self._new_value(node, index, output.type, base, previous, grad_fn, name))
+            if name is not None:
+                self._named = row.site, region, outputs[-1]
         self._made[self._place] = tuple(outputs)
-        for name, parents in row.backward:
+        for name, _ in row.backward:
             self._backward_nodes.append(BackwardNode(len(self._backward_nodes), name, node, (), None))
         for place, (_, parents) in enumerate(row.backward):
             made = tuple(self._parent(each) for each in parents)
@@ -200,10 +206,16 @@ class GraphBuilder:
         self._nodes.append(
             Node(
                 node, "op", row.op, tuple(map(Edge, arguments, row.positions)), tuple(outputs), row.site, row.scope,
-                self._regions.at(row.site), row.constants, row.cut, tuple(written), saved, grads, row.grad_mode,
+                region, row.constants, row.cut, tuple(written), saved, grads, row.grad_mode,
                 row.in_backward, number,
             )
         )  # fmt: skip
+
+    def _unname(self, site: int | None, region: int | None) -> None:
+        """The name belongs to what the expression gives in the end, not to operations on the way there."""
+        if self._named is not None and self._named[:2] == (site, region):
+            last = self._values[self._named[2]]
+            self._values[last.id] = replace(last, name=None)
 
     def _new_value(
         self, node: int, output: int, kind: int, base: int | None, previous: int | None,
@@ -234,9 +246,12 @@ class GraphBuilder:
         if parent is None or parent.how == "old":
             return None
         if parent.how == "leaf":
-            leaf = self._value((parent.distance, parent.index))
+            leaf = self._value((parent.distance, parent.which))
             return self._accumulator(leaf), parent.number
-        return self._grads_at[self._place - parent.distance][parent.index], parent.number
+        if parent.how == "value":
+            grad_fn = self._values[self._value((parent.distance, parent.which))].grad_fn
+            return None if grad_fn is None else (grad_fn, parent.number)
+        return self._grads_at[self._place - parent.distance][parent.which], parent.number
 
     def _accumulator(self, leaf: int) -> int:
         first = leaf

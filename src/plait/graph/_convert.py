@@ -1,12 +1,13 @@
-"""Graphs for other libraries: networkx and pandas, each needed only when asked for."""
+"""Graphs for others: networkx and pandas, each needed only when asked for, and a table for notebooks."""
 
 from __future__ import annotations
 
+from html import escape
 from typing import TYPE_CHECKING, Any
 
 from plait._errors import PlaitError
 from plait.graph._model import Graph, Node
-from plait.graph._notation import op_name, value_type
+from plait.graph._notation import op_name, value_name, value_type
 
 if TYPE_CHECKING:
     import networkx
@@ -44,6 +45,25 @@ def to_pandas(graph: Graph) -> pandas.DataFrame:
     frame = pandas.DataFrame(rows, index=[node.id for node in graph.nodes], columns=columns)
     frame.index.name = "node"
     return frame
+
+
+def to_html(graph: Graph, most: int = 30) -> str:
+    """The first nodes as a table, for a notebook."""
+    rows = []
+    for node in graph.nodes[:most]:
+        site = graph.site_of(node)
+        cells = (
+            value_name(graph, node.outputs[0]) if node.outputs else "",
+            node.op if node.kind == "input" else op_name(node.op),
+            ", ".join(value_name(graph, edge.value) for edge in node.inputs[:6]),
+            ", ".join(value_type(graph.values[each]) for each in node.outputs[:6]),
+            "" if site is None else f"{site.line}: {site.expression}",
+        )
+        rows.append("<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in cells) + "</tr>")
+    heads = "".join(f"<th>{head}</th>" for head in ("value", "op", "inputs", "makes", "line"))
+    more = f"<p>and {len(graph.nodes) - most:,} nodes more</p>" if len(graph.nodes) > most else ""
+    table = f"<table><thead><tr>{heads}</tr></thead><tbody>{''.join(rows)}</tbody></table>"
+    return f"<p>{escape(repr(graph))}</p>{table}{more}"
 
 
 _FACTS = (

@@ -39,7 +39,8 @@ def _outputs(graph: Graph) -> Iterator[str]:
             if value is None:
                 yield f"output {index} of node {node.id} is value {number}, which does not exist"
             elif (value.node, value.output) != (node.id, index):
-                yield f"value {number} says it is output {value.output} of node {value.node}, but node {node.id} has it as output {index}"
+                says = f"it is output {value.output} of node {value.node}"
+                yield f"value {number} says {says}, but node {node.id} has it as output {index}"
     for value in graph.values:
         node_ = _get(graph.nodes, value.node)
         if node_ is None:
@@ -132,7 +133,8 @@ def _parents(graph: Graph) -> Iterator[str]:
             if found is None or parent[1] < 0:
                 yield f"backward node {item.id} ({item.name}) has parent {parent}, which does not exist"
             elif found.leaf is None and found.node > item.node:
-                yield f"backward node {item.id} ({item.name}) of node {item.node} hands on to the later node {found.node}"
+                what = f"backward node {item.id} ({item.name}) of node {item.node}"
+                yield f"{what} hands on to the later node {found.node}"
 
 
 def _writes(graph: Graph) -> Iterator[str]:
@@ -195,7 +197,8 @@ def _regions(graph: Graph) -> Iterator[str]:
                 yield f"region {region.id} lies in region {region.parent}, which did not begin before it"
                 continue
         if (region.kind == "iteration") != (parent is not None and parent.kind == "loop"):
-            yield f"region {region.id} ({region.kind}) lies in {parent.kind if parent else 'nothing'}; loops hold iterations and nothing else does"
+            outside = parent.kind if parent else "nothing"
+            yield f"region {region.id} ({region.kind}) lies in {outside}; loops hold iterations, nothing else does"
         if region.kind == "iteration" and region.parent is not None:
             expected = count.get(region.parent, 0)
             if region.index != expected:

@@ -382,6 +382,11 @@ class Graph:
     def __iter__(self) -> Iterator[Node]:
         return iter(self.nodes)
 
+    def _repr_html_(self) -> str:
+        from plait.graph._convert import to_html
+
+        return to_html(self)
+
     def __repr__(self) -> str:
         ops = sum(node.kind == "op" for node in self.nodes)
         parts = [

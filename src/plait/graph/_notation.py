@@ -84,8 +84,8 @@ def span(low: float, high: float) -> str:
     return f"{low:,}" if low == high else f"{low:,}..{high:,}"
 
 
-def duration(ns: float) -> str:
-    """A time with its unit.
+def duration(ns: float, short: bool = False) -> str:
+    """A time with its unit; `short` takes at most six columns.
 
     >>> [duration(n) for n in (850, 12_300, 1_250_000, 3.4e9, 125e9, 7.3e12)]
     ['850 ns', '12 us', '1.2 ms', '3.4 s', '2 min 5 s', '2 h 2 min']
@@ -93,6 +93,8 @@ def duration(ns: float) -> str:
     for limit, unit in ((1e3, "ns"), (1e6, "us"), (1e9, "ms"), (99.95e9, "s")):
         if ns < limit * 0.9995:
             return f"{_short(ns / {'ns': 1, 'us': 1e3, 'ms': 1e6, 's': 1e9}[unit])} {unit}"
+    if short:
+        return f"{ns / 60e9:.0f} min" if ns < 999e10 else f"{ns / 3600e9:.0f} h"
     minutes, seconds = divmod(round(ns / 1e9), 60)
     if minutes < 60:
         return f"{minutes} min {seconds} s"

@@ -13,6 +13,8 @@ from __future__ import annotations
 
 from typing import Literal, NamedTuple, TypeAlias
 
+from plait.graph._model import InputKind
+
 Reference: TypeAlias = tuple[int, int]
 
 
@@ -29,7 +31,7 @@ class TensorType(NamedTuple):
 class InputRow(NamedTuple):
     """A tensor that the step used and did not make. `site` is where it was made, where that was seen."""
 
-    what: Literal["parameter", "buffer", "leaf", "data", "carried"]
+    what: InputKind
     type: int
     name: str | None
     site: int | None
@@ -47,12 +49,13 @@ class OutputRow(NamedTuple):
 
 
 class ParentRow(NamedTuple):
-    """Where a backward node hands its gradient: `how` is `node` (the `index`-th of the row at `distance`), `leaf`
-    (adds into the value at that reference), or `old` (made before the step)."""
+    """Where a backward node hands its gradient: `how` is `value` (the grad_fn of the value at that reference), `leaf`
+    (adds into the value at that reference), `node` (number `which` of the row at `distance`) or `old` (made before
+    the step). An argument is named by its value: which backward node it has may differ where all else is the same."""
 
-    how: Literal["node", "leaf", "old"]
+    how: Literal["value", "leaf", "node", "old"]
     distance: int
-    index: int
+    which: int
     number: int
 
 

@@ -8,14 +8,17 @@ never a guess.
 from __future__ import annotations
 
 import ast
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from plait.graph._model import Branch, Loop, Test
 
 _COMPREHENSION_FRAMES = {"<listcomp>": ast.ListComp, "<setcomp>": ast.SetComp, "<dictcomp>": ast.DictComp,
                          "<genexpr>": ast.GeneratorExp}  # fmt: skip
-_COMPREHENSIONS = tuple(_COMPREHENSION_FRAMES.values())
+_COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef, ast.Module)
+_TEST_KINDS: dict[type, str] = {
+    ast.If: "if", ast.While: "while", ast.IfExp: "conditional", ast.Assert: "assert",
+}  # fmt: skip
 _LONGEST = 160
 
 
@@ -130,7 +133,8 @@ class SourceIndex:
             elif isinstance(parent, ast.IfExp) and child is not parent.test:
                 branches.append(Branch(parent.lineno, parent.col_offset, child is parent.body))
             elif isinstance(parent, _COMPREHENSIONS):
-                if child is not parent.generators[0] or not self._in_first_iterable(node, parent):
+                first = parent.generators[0]
+                if child is not first or not self._in_first_iterable(node, parent):
                     loops.append(self._loop(parent))
                 if boundary is not None and type(parent) is boundary:
                     break
@@ -199,29 +203,25 @@ class SourceIndex:
         return self._describe(parent, child, role)
 
     def _describe(self, owner: ast.AST, test: ast.AST, role: str) -> Test:
-        true: ast.AST | None = None
-        false: ast.AST | None = None
-        kind = {ast.If: "if", ast.While: "while", ast.IfExp: "conditional", ast.Assert: "assert"}.get(
-            type(owner),
-            "filter",  # type: ignore[arg-type]
-        )
+        true: ast.stmt | ast.expr | None = None
+        false: ast.stmt | ast.expr | None = None
+        kind = _TEST_KINDS.get(type(owner), "filter")
         if isinstance(owner, (ast.If, ast.While)):
             true, false = owner.body[0], owner.orelse[0] if owner.orelse else None
         elif isinstance(owner, ast.IfExp):
             true, false = owner.body, owner.orelse
-        place = owner if isinstance(owner, (ast.stmt, ast.expr)) else test
+        place: Any = owner if isinstance(owner, (ast.stmt, ast.expr)) else test
         return Test(
-            kind, place.lineno, place.col_offset, self._segment(test), role,  # type: ignore[arg-type, attr-defined]
+            kind, place.lineno, place.col_offset, self._segment(test), role,  # type: ignore[arg-type]
             *self._arm(true), *self._arm(false),
         )  # fmt: skip
 
-    def _arm(self, node: ast.AST | None) -> tuple[int | None, str | None]:
+    def _arm(self, node: ast.stmt | ast.expr | None) -> tuple[int | None, str | None]:
         if node is None:
             return None, None
-        text = (
-            self._segment(node) if isinstance(node, ast.expr) else self.lines[node.lineno - 1].decode(errors="replace")
-        )  # type: ignore[attr-defined]
-        return node.lineno, text.strip()  # type: ignore[attr-defined]
+        if isinstance(node, ast.expr):
+            return node.lineno, self._segment(node)
+        return node.lineno, self.lines[node.lineno - 1].decode(errors="replace").strip()
 
 
 def _range(node: ast.AST) -> tuple[int, int, int, int] | None:

@@ -7,6 +7,7 @@ afterwards. What the second part used of the first becomes an input of the secon
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from itertools import pairwise
 from typing import Literal
 
 from plait.graph._rows import (
@@ -50,7 +51,7 @@ def split(
     """
     splitter = _Splitter(rows, types, as_input)
     bounds = [0, *cuts, len(rows)]
-    return [splitter.part(start, end) for start, end in zip(bounds, bounds[1:])]
+    return [splitter.part(start, end) for start, end in pairwise(bounds)]
 
 
 class _Splitter:
@@ -136,9 +137,9 @@ class _Splitter:
         def parent(old: ParentRow | None) -> ParentRow | None:
             if old is None or old.how == "old":
                 return old
-            if old.how == "leaf":
-                distance, output = moved((old.distance, old.index))
-                return old._replace(distance=distance, index=output)
+            if old.how in ("leaf", "value"):
+                distance, output = moved((old.distance, old.which))
+                return old._replace(distance=distance, which=output)
             target = place - old.distance
             if target < self._start:
                 return ParentRow("old", 0, 0, old.number)
@@ -171,10 +172,10 @@ class _Splitter:
 def _references(row: Row) -> list[Reference]:
     if isinstance(row, OpRow):
         leaves = [
-            (each.distance, each.index)
+            (each.distance, each.which)
             for _, parents in row.backward
             for each in parents
-            if each is not None and each.how == "leaf"
+            if each is not None and each.how in ("leaf", "value")
         ]
         return [*row.arguments, *leaves]
     if isinstance(row, (ReadRow, AliasRow)):

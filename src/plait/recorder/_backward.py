@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 import torch
 
-from plait._torch import node_number, pop_mode, push_mode, skip_one_hop, transforms_active
+from plait._torch import node_number, pop_mode, push_mode, sequence_number, skip_one_hop, transforms_active
 from plait.graph._rows import BackwardRow, OpRow
-from plait.recorder._tape import PORTS, SMALL_TENSOR, Tape
+from plait.recorder._new_row import Named, new_row
+from plait.recorder._tape import PORTS, SMALL_TENSOR, OpaqueCall, Tape
 
 
 class NodeStats(NamedTuple):
@@ -24,6 +26,20 @@ class NodeStats(NamedTuple):
     norm_out: float | None
     ns: int
     first_nonfinite: bool
+
+
+class _Call(NamedTuple):
+    """A call that starts a pass."""
+
+    func: Any
+    roots: list[torch.Tensor]
+    inputs: list[torch.Tensor]
+    retain_graph: bool
+    create_graph: bool
+
+    @property
+    def how(self) -> str:
+        return "grad" if self.func is torch.autograd.grad else "backward"
 
 
 class BackwardWatch:
@@ -54,24 +70,13 @@ class BackwardWatch:
         tape = self._tape
         if tape.backward_depth:  # `Tensor.backward` calls `autograd.backward`; a checkpoint calls it inside a pass
             return self._opened(func, args, kwargs)
-        site = tape.site_of(frame)
-        roots, inputs, retain, create = _arguments(func, args, kwargs)
-        watched: list[Any] = []
-        measure = tape.values == "stats"
-        if not transforms_active():
-            for root in (*roots, *inputs):
-                tape.entry(root)
-            how = "grad" if func is torch.autograd.grad else "backward"
-            references = tuple(tape.reference(root) for root in roots)
-            wanted = tuple(tape.reference(each) for each in inputs)
-            tape.append(BackwardRow(how, site, references, wanted, retain, create))
-            self._note_loss(roots, measure)
-            if measure or (tape.sampling and tape.samples):
-                watched = list(self._watch(roots, measure))
+        call = _Call(func, *_arguments(func, args, kwargs))
+        site, watched = tape.guarded(self._begin, call, frame) or (None, [])
         tape.backward_depth += 1
         tape.circumstances |= 2
+        before = sequence_number()
         try:
-            return self._opened(func, args, kwargs)
+            result = self._opened(func, args, kwargs)
         except BaseException as error:
             tape.failed(func, error, site)
             raise
@@ -82,7 +87,37 @@ class BackwardWatch:
                 handle.remove()
             self.count += 1
             self.ever = True
-            self.on_done(site)
+        tape.guarded(self._end, call, site, before, result)
+        return result
+
+    def _begin(self, call: _Call, frame: Any) -> tuple[int | None, list[Any]]:
+        """Write the pass down; (its site, the hooks that watch it)."""
+        tape = self._tape
+        site = tape.site_of(frame)
+        if transforms_active():
+            return site, []
+        for root in (*call.roots, *call.inputs):
+            tape.entry(root)
+        roots = tuple(tape.reference(root) for root in call.roots)
+        inputs = tuple(tape.reference(each) for each in call.inputs)
+        tape.append(BackwardRow(call.how, site, roots, inputs, call.retain_graph, call.create_graph))
+        measure = tape.values == "stats"
+        self._note_loss(call.roots, measure)
+        watch = measure or (tape.sampling and tape.samples)
+        return site, list(self._watch(call.roots, measure)) if watch else []
+
+    def _end(self, call: _Call, site: int | None, before: int, result: Any) -> None:
+        """Write down what came out of the pass: gradients that were handed out, graphs that lie on leaves now."""
+        tape = self._tape
+        if call.how == "grad":
+            given = call.roots, call.inputs
+            here = len(tape.tokens)
+            made = new_row(tape, None, Named("grad"), given, {}, result, site, call.create_graph, before)
+            tape.place_result(made, here, before, given, {}, result)
+        elif call.create_graph:
+            entries = tuple(tape.entry(root) for root in call.roots)
+            tape.opaque.append(OpaqueCall("backward", site, None, entries, before, sequence_number()))
+        self.on_done(site, call.create_graph)
 
     def _opened(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         push_mode(self._mode)
@@ -93,12 +128,12 @@ class BackwardWatch:
 
     def _note_loss(self, roots: Sequence[torch.Tensor], measure: bool) -> None:
         if len(roots) == 1 and roots[0].numel() == 1 and (roots[0].device.type == "cpu" or measure):
-            value = roots[0].detach().item()
+            value = roots[0].item()
             self.loss = float(value) if isinstance(value, (int, float)) else None
 
     def _watch(self, roots: Sequence[torch.Tensor], measure: bool) -> Iterator[Any]:
         """Hooks on every node from the roots on. They hold numbers only: a hook that held its node would leak it."""
-        tape, number = self._tape, self.count
+        number = self.count
         start = time.perf_counter_ns()
         bad: list[bool] = []
         stack = [root.grad_fn for root in roots if root.grad_fn is not None]
@@ -154,9 +189,7 @@ class BackwardWatch:
         def measure(into: Sequence[torch.Tensor | None], out: Sequence[torch.Tensor | None]) -> None:
             now = time.perf_counter_ns() - start
             norm_in, norm_out = _norm(out), _norm(into)  # a node's "inputs" are what it hands on
-            finite_in = norm_in is None or norm_in == norm_in and abs(norm_in) != float("inf")
-            finite_out = norm_out is None or norm_out == norm_out and abs(norm_out) != float("inf")
-            first = not bad and (not finite_out or not finite_in)
+            first = not bad and not all(each is None or math.isfinite(each) for each in (norm_in, norm_out))
             if first:
                 bad.append(True)
             stats.append(NodeStats(number, place, nth, name, norm_in, norm_out, now, first))
@@ -175,6 +208,8 @@ def _arguments(
     func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> tuple[list[torch.Tensor], list[torch.Tensor], bool, bool]:
     """(roots, inputs, retain_graph, create_graph) of a call of `backward` or `grad`."""
+    if len(args) == 1 and not kwargs and isinstance(args[0], torch.Tensor):  # loss.backward(), as nearly always
+        return [args[0]], [], False, False
     if func is torch.autograd.grad:
         names = ["outputs", "inputs", "grad_outputs", "retain_graph", "create_graph"]
     else:

@@ -32,13 +32,17 @@ def _reader(tape: Tape, how: str) -> Any:
         except BaseException as error:
             tape.failed(func, error, site)
             raise
-        if isinstance(result, torch.Tensor):  # `item` under a transform, subclasses
-            return result
+        if isinstance(tensor, torch.Tensor) and not isinstance(result, torch.Tensor):
+            try:
+                note(tensor, result, site)
+            except Exception as error:
+                tape.broken(error)
+        return result
+
+    def note(tensor: torch.Tensor, result: Any, site: int | None) -> None:
         if site is not None and site not in learned:
             learned.add(site)
             tape.sites.read_at(site)
-        if not isinstance(tensor, torch.Tensor):
-            return result
         entry = ids.get(id(tensor))
         if entry is None or entry[0]() is not tensor or (entry[3] is not None and entry[3] != tensor._version):
             entry = tape.entry(tensor)
@@ -62,7 +66,6 @@ def _reader(tape: Tape, how: str) -> Any:
         tape.times.append(0)
         value = result if type(result) in (bool, int, float) else None
         tape.reads.append((value, left, right))
-        return result
 
     return read
 
@@ -77,7 +80,8 @@ def make_gradient_look(tape: Tape) -> dict[Any, Any]:
             tape.earlier[id(result)] = (ref(result), None, None if owner is None else f"{owner}.grad")
         return result
 
-    return {torch.Tensor.grad.__get__: look}  # type: ignore[attr-defined]
+    getter: Any = torch.Tensor.grad
+    return {getter.__get__: look}
 
 
 def make_mode_switch(tape: Tape) -> Any:

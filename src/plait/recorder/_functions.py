@@ -48,13 +48,25 @@ DATA_SHAPES: dict[str, str] = {
 # Numbers given to these are values or positions, not structure: another number is the same graph.
 _VALUE_NUMBERS = {
     "add", "sub", "mul", "div", "pow", "rsub", "floor_divide", "remainder", "fmod", "true_divide", "subtract",
-    "multiply", "divide", "float_power", "eq", "ne", "lt", "le", "gt", "ge", "clamp", "clip", "fill", "full", "full_like",
+    "multiply", "divide", "float_power", "eq", "ne", "lt", "le", "gt", "ge", "clamp", "clip", "fill", "full",
+    "full_like",
     "masked_fill", "where", "lerp", "addcmul", "addcdiv", "getitem", "setitem", "select", "narrow", "index_fill",
     "manual_seed", "randint", "randint_like", "random", "arange", "linspace", "truediv", "floordiv", "mod", "radd",
-    "rmul", "rtruediv", "rdiv", "rpow", "rfloordiv", "rmod", "iadd", "isub", "imul", "itruediv", "idiv", "ipow", "maximum",
-    "minimum", "tensor", "as_tensor", "scalar_tensor", "roll", "new_full", "new_tensor", "index_select", "randperm",
+    "rmul", "rtruediv", "rdiv", "rpow", "rfloordiv", "rmod", "iadd", "isub", "imul", "itruediv", "idiv", "ipow",
+    "maximum", "minimum", "tensor", "as_tensor", "scalar_tensor", "roll", "new_full", "new_tensor", "index_select",
+    "randperm",
     "item", "tril", "triu", "unbind",
 }  # fmt: skip
+
+# The type of their result follows from the types of their arguments, so it need not be read again each time.
+_PREDICTABLE = set(
+    "add sub mul div radd rsub rmul rdiv truediv rtruediv neg abs exp log log1p expm1 sqrt rsqrt square reciprocal"
+    " tanh sigmoid relu gelu silu softplus leaky_relu elu selu erf sin cos tan atan sign lt gt le ge eq ne"
+    " logical_and logical_or logical_not maximum minimum pow clamp clip where linear matmul rmatmul mm bmm mv dot"
+    " addmm baddbmm rnn_tanh_cell rnn_relu_cell gru_cell softmax log_softmax logsumexp sum mean layer_norm dropout"
+    " t transpose"
+    " unsqueeze mse_loss cross_entropy nll_loss l1_loss binary_cross_entropy_with_logits detach clone".split()
+)
 
 CREATED_COPIES = {"tensor", "as_tensor", "new_tensor", "scalar_tensor"}
 
@@ -70,9 +82,15 @@ def plain_name(func: Any) -> str:
     return str(name)
 
 
-def numbers_are_values(name: str) -> bool:
-    """Whether the numbers among the arguments of this function leave the structure as it is."""
-    return name.strip("_") in _VALUE_NUMBERS
+# What the handler knows of a function, as bits.
+VALUE_NUMBERS = 1  # the numbers among its arguments leave the structure as it is
+PREDICTABLE = 2  # its result has the type it had the last time, given the same types and circumstances
+
+
+def kind_of_name(name: str) -> int:
+    """The bits for a function of this name."""
+    name = name.strip("_")
+    return VALUE_NUMBERS * (name in _VALUE_NUMBERS) | PREDICTABLE * (name in _PREDICTABLE)
 
 
 def looks() -> set[Any]:

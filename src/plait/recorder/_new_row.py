@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, Final
 from weakref import ref
 
 import torch
 
-from plait._torch import node_number, saved_tensors, storage_key, transforms_active
+from plait._torch import grad_fn_of, node_number, saved_tensors, storage_key, transforms_active
 from plait.graph._rows import OpRow, OutputRow, ParentRow, ReadRow, Reference
 from plait.recorder._functions import COMPARISONS, CREATED_COPIES, DATA_SHAPES, plain_name
 from plait.recorder._tape import PORTS, Entry, OpaqueCall, Tape
@@ -16,7 +16,7 @@ from plait.recorder._tape import PORTS, Entry, OpaqueCall, Tape
 # What is special about a row, as bits of its flags. 0: it gave one new tensor, which is all there is to note.
 UNRECORDED: Final = 1  # no tensor came out and none was changed
 MANY: Final = 2  # several tensors came out, or something was written in place
-COMPARED: Final = 4  # a comparison: keep both sides for the decision that may follow
+COMPARED: Final = 4  # a comparison of two numbers: keep both sides for the decision that may follow
 DATA_SHAPE: Final = 8  # the size of the result came from data
 
 # Instead of the version of a result: read it each time, or there is none (inference tensors).
@@ -27,11 +27,21 @@ _FLOATS = {"f64", "f32", "f16", "bf16", "c64", "c128", "f8_e4m3fn", "f8_e5m2"}
 _DETACHES = {"detach": "detach", "detach_": "detach", "data": "data"}
 
 
+class Named:
+    """Stands for a function of which only the name is known."""
+
+    def __init__(self, name: str) -> None:
+        self.__name__ = name
+
+
 def new_row(
-    tape: Tape, key: tuple[Any, ...], func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], result: Any,
-    site: int | None, grad: bool, before: int, after: int,
+    tape: Tape, key: tuple[Any, ...] | None, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], result: Any,
+    site: int | None, grad: bool, before: int,
 ) -> list[Any]:  # fmt: skip
-    """The counts of the row for a call that just returned; the row is not yet on the tape."""
+    """The counts of the row for a call that just returned; the row is not yet on the tape.
+
+    `before` is autograd's number before the call. The row is found again by `key`, if there is one.
+    """
     here = len(tape.tokens)
     tensors = list(tensors_in(args, kwargs))
     entries = [tape.ids[id(tensor)] for _, tensor in tensors]
@@ -45,10 +55,11 @@ def new_row(
     name = plain_name(func)
     if not results and not written:
         made = [0, 0, 0, UNRECORDED, (), 0]
-        tape.hot[key] = made
+        if key is not None:
+            tape.hot[key] = made
         return made
     outputs = results + [tensors[i][1] for i in written if all(tensors[i][1] is not each for each in results)]
-    backward, nodes = _backward_nodes(tape, here, outputs, before)
+    backward, nodes = _backward_nodes(tape, here, outputs, before, entries)
     storages = [storage_key(tensor) for _, tensor in tensors]
     ports = tuple(tape.port_of(output, index) for index, output in enumerate(outputs))
     output_rows = []
@@ -66,12 +77,15 @@ def new_row(
         _cut(tape, name, grad, entries, ports), _saved(nodes, storages, outputs), backward,
     )  # fmt: skip
     number = tape.number_of(row, tuple(node_number(node) - before for node in nodes), tape.in_arm(site))
+    if key is None:  # not an ordinary call: its nodes may be numbered differently each time
+        for index, node in enumerate(nodes):
+            tape.extra_nodes[node_number(node)] = (here, index)
     made = tape.counts[number]
     if made[5] == 0 and not made[4]:
         flags = 0
         if len(outputs) != 1 or written or outputs[0] is not result or output_rows[0].replaces is not None:
             flags |= MANY
-        if func in COMPARISONS:
+        if func in COMPARISONS and len(args) == 2 and all(_is_number(each) for each in args):
             flags |= COMPARED
         if name in DATA_SHAPES or (name in ("__getitem__", "__setitem__") and _has_mask(args)):
             flags |= DATA_SHAPE
@@ -80,7 +94,8 @@ def new_row(
         first = outputs[0]
         shared = output_rows[0].base is not None or output_rows[0].replaces is not None
         made[5] = UNVERSIONED if first.is_inference() else SHARED if shared else first._version
-    tape.hot[key] = made
+    if key is not None:
+        tape.hot[key] = made
     return made
 
 
@@ -89,7 +104,22 @@ def after_special_row(
 ) -> None:
     """Note the results of a row with flags."""
     flags = known[3]
+    if flags == COMPARED:
+        version = known[5] if known[5] >= 0 else result._version if known[5] == SHARED else None
+        tape.ids[id(result)] = (ref(result), here, known[4], version)
+        try:
+            left, right = args
+            tape.compared = (
+                here,
+                float(left.item() if isinstance(left, torch.Tensor) else left),
+                float(right.item() if isinstance(right, torch.Tensor) else right),
+                COMPARISONS[func],
+            )
+        except RuntimeError:  # inside a transform, where no tensor has a value
+            tape.compared = None
+        return
     if flags & MANY:
+        tape.written = tape.written or bool(tape.rows[known[0]].row.writes)
         row = tape.rows[known[0]].row
         assert isinstance(row, OpRow)
         outputs = list(flat(result))
@@ -108,15 +138,11 @@ def after_special_row(
     else:
         version = known[5] if known[5] >= 0 else result._version if known[5] == SHARED else None
         tape.ids[id(result)] = (ref(result), here, known[4], version)
-    if flags & COMPARED and isinstance(result, torch.Tensor) and result.numel() == 1:
-        sides = [_number(each) for each in args[:2]]
-        if len(sides) == 2:
-            tape.compared = (here, sides[0], sides[1], COMPARISONS[func])
     if flags & DATA_SHAPE:
-        name = tape.rows[known[0]].row.op  # type: ignore[union-attr]
+        name = tape.rows[known[0]].row.op
         first = next(flat(result), None)
         count = None if first is None or first.dim() == 0 else first.shape[0]
-        site = tape.rows[known[0]].row.site  # type: ignore[union-attr]
+        site = tape.rows[known[0]].row.site
         tape.append(ReadRow(DATA_SHAPES.get(name, "mask"), site, (1, 0), None, None))
         tape.reads.append((count, None, None))
 
@@ -125,8 +151,7 @@ def opaque_output(tape: Tape, call: OpaqueCall, tensor: torch.Tensor) -> Entry:
     """Write down a compiled or scripted call as the node that made `tensor`, when the tensor is first used."""
     here = len(tape.tokens)
     port = tape.port_of(tensor)
-    own = [tensor.grad_fn] if tensor.grad_fn is not None else []
-    backward, nodes = _backward_nodes(tape, here, [tensor], call.first) if own else ((), [])
+    backward, nodes = _backward_nodes(tape, here, [tensor], call.first)
     row = OpRow(
         call.name, call.site, call.scope, True, False,
         tuple(reference_from(here, entry) for entry in call.arguments),
@@ -219,12 +244,11 @@ def _constant(argument: Any) -> str | None:
     return type(argument).__name__
 
 
-def _number(side: Any) -> float | None:
+def _is_number(side: Any) -> bool:
+    """Whether a side of a comparison is a number that can be had without waiting for a device."""
     if isinstance(side, torch.Tensor):
-        if side.numel() != 1 or side.device.type != "cpu" or transforms_active():
-            return None
-        side = side.item()
-    return float(side) if isinstance(side, (bool, int, float)) else None
+        return side.numel() == 1 and side.device.type == "cpu" and not side.is_complex()
+    return isinstance(side, (bool, int, float))
 
 
 def _has_mask(args: tuple[Any, ...]) -> bool:
@@ -236,24 +260,25 @@ def _has_mask(args: tuple[Any, ...]) -> bool:
 def _own_grad_fn(output: torch.Tensor, nodes: list[Any]) -> int | None:
     if not output.requires_grad or transforms_active():
         return None
-    grad_fn = output.grad_fn
+    grad_fn = grad_fn_of(output)
     return next((index for index, node in enumerate(nodes) if node is grad_fn), None)
 
 
 def _backward_nodes(
-    tape: Tape, here: int, outputs: list[torch.Tensor], before: int
+    tape: Tape, here: int, outputs: list[torch.Tensor], before: int, entries: Sequence[Entry] = ()
 ) -> tuple[tuple[tuple[str, tuple[ParentRow | None, ...]], ...], list[Any]]:
     """The backward nodes that the call made, in the order of their numbers, with their parents."""
     if transforms_active():
         return (), []
     found: dict[int, Any] = {}
-    stack = [output.grad_fn for output in outputs if output.requires_grad and output.grad_fn is not None]
+    starts = [grad_fn_of(output) for output in outputs if output.requires_grad]
+    stack = [node for node in starts if node is not None]
     while stack:
         node = stack.pop()
         number = node_number(node)
         if number in found or node.name() == "torch::autograd::AccumulateGrad" or number < tape.first_number:
             continue
-        if number < before and tape.find_node(number) is not None:
+        if number in tape.extra_nodes or (number < before and tape.find_node(number) is not None):
             continue
         found[number] = node
         stack += [parent for parent, _ in node.next_functions if parent is not None]
@@ -264,12 +289,14 @@ def _backward_nodes(
             tape.extra_nodes[number] = (here, index)
     own = {number: index for index, number in enumerate(numbers)}
     rows = tuple(
-        (node.name(), tuple(_parent(tape, here, own, *each) for each in node.next_functions)) for node in nodes
+        (node.name(), tuple(_parent(tape, here, own, entries, *each) for each in node.next_functions)) for node in nodes
     )
     return rows, nodes
 
 
-def _parent(tape: Tape, here: int, own: dict[int, int], node: Any, number: int) -> ParentRow | None:
+def _parent(
+    tape: Tape, here: int, own: dict[int, int], entries: Sequence[Entry], node: Any, number: int
+) -> ParentRow | None:
     if node is None:
         return None
     variable = getattr(node, "variable", None)
@@ -285,6 +312,10 @@ def _parent(tape: Tape, here: int, own: dict[int, int], node: Any, number: int) 
     place = tape.find_node(node_number(node))
     if place is None:
         return ParentRow("old", 0, 0, number)
+    for entry in entries:
+        row = tape.rows[tape.tokens[entry[1]]].row if entry[1] == place[0] else None
+        if isinstance(row, OpRow) and row.outputs[entry[2] % PORTS].grad_fn == place[1]:
+            return ParentRow("value", *reference_from(here, entry), number)
     return ParentRow("node", here - place[0], place[1], number)
 
 

@@ -20,11 +20,16 @@ from torch.overrides import TorchFunctionMode
 
 from plait._torch import pop_mode, push_mode, put_back, sequence_number, take_out
 from plait.graph._rows import EventRow
-from plait.recorder._new_row import flat, new_row, reference_from, tensors_in
+from plait.recorder._new_row import Named, flat, new_row, reference_from, tensors_in
+from plait.recorder._sites import LIBRARY, MODULE_CALL, UNSEEN
 from plait.recorder._tape import OpaqueCall
 
 if TYPE_CHECKING:
     from plait.recorder._recorder import Record
+
+
+_NO_CALL = OpaqueCall("compiled function", None, None, (), 0, 0)
+_PLAIN_CALL: Any = nn.Module._wrapped_call_impl
 
 
 class Patches:
@@ -34,6 +39,7 @@ class Patches:
         self._record = record
         self._undo: list[Callable[[], None]] = []
         self.threads_with_work: set[str] = set()
+        self._dynamo_watched = False
 
     def install(self) -> None:
         """Change what has to be changed."""
@@ -47,9 +53,8 @@ class Patches:
         self._set(optimizer, "zero_grad", self._zero_grad(optimizer.zero_grad))
         self._set(nn.Module, "zero_grad", self._zero_grad(nn.Module.zero_grad))
         self._set(threading.Thread, "run", self._thread_run(threading.Thread.run))
-        dynamo = sys.modules.get("torch._dynamo.eval_frame")
-        if dynamo is not None:
-            self._set(dynamo, "_maybe_set_eval_frame", self._compiled(dynamo._maybe_set_eval_frame))
+        self._set(torch, "compile", self._torch_compile(torch.compile))
+        self._watch_dynamo()
 
     def remove(self) -> None:
         """Put everything back."""
@@ -72,16 +77,29 @@ class Patches:
         self._undo.append(undo)
 
     def _here(self) -> bool:
-        record = self._record
-        return record.active and threading.get_ident() == record.thread
+        return threading.get_ident() == self._record.recording_thread
 
     @contextmanager
-    def _without_mode(self) -> Iterator[None]:
-        """Run something unseen."""
+    def _unseen(self) -> Iterator[None]:
+        """Run something without the mode and with plain module calls: a compiler may look at them."""
         mode = self._record.mode
+        self._record.tape.written = True
         above = take_out(mode)
+        call, nn.Module.__call__ = nn.Module.__call__, _PLAIN_CALL  # type: ignore[method-assign]
         try:
             yield
+        finally:
+            nn.Module.__call__ = call  # type: ignore[method-assign]
+            if above is not None and self._record.active:
+                put_back(mode, above)
+
+    def _quietly(self, func: Any, *args: Any, **kwargs: Any) -> Any:
+        """What `func` returns, run without the mode."""
+        mode = self._record.mode
+        self._record.tape.written = True
+        above = take_out(mode)
+        try:
+            return func(*args, **kwargs)
         finally:
             if above is not None and self._record.active:
                 put_back(mode, above)
@@ -93,57 +111,83 @@ class Patches:
         scopes, steps, tape = record.tape.scopes, record.steps_keeper, record.tape
         stack = scopes.stack
         frame_of = sys._getframe
-        opaque_kinds = _opaque_modules()
+
+        known_of, sites, codes_of = scopes.known.get, scopes.call_sites, tape.sites.codes.get
 
         @functools.wraps(original)
         def call(self: nn.Module, *args: Any, **kwargs: Any) -> Any:
-            if thread_of() != record.thread or not record.active:
+            if thread_of() != record.recording_thread:
                 return original(self, *args, **kwargs)
-            if isinstance(self, opaque_kinds):
+            known = known_of(id(self))
+            if known is None or known[0]() is not self:
+                scopes.of(self)
+                known = scopes.known[id(self)]
+            if known[2]:
                 return opaque(self, args, kwargs)
+            caller = frame_of(1)
             if len(stack) == 1 and not tape.backward_depth:
-                steps.call_begins(tape.site_of(frame_of(1)))
-            stack.append(scopes.of(self))
+                tape.guarded(steps.call_begins, caller)
+            stack.append(known[1])
+            # A module called by code of torch (a container) is where that code is.
+            sites.append(sites[-1] if codes_of(id(caller.f_code), UNSEEN) is LIBRARY else None)
             try:
                 return original(self, *args, **kwargs)
             finally:
                 stack.pop()
+                sites.pop()
+
+        own: Any = call
+        own.__code__ = own.__code__.replace()  # a code object of this recording's own
+        tape.sites.codes[id(own.__code__)] = MODULE_CALL
 
         def opaque(module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
             name = "compiled" if type(module).__name__ == "OptimizedModule" else "scripted"
             inner = getattr(module, "_orig_mod", module)
             kind = getattr(inner, "original_name", type(inner).__name__)
-            return self._opaque_call(f"{name} {kind}", original, (module, *args), kwargs, frame_of(2))
+            return self._opaque_call(f"{name} {kind}", original, (module, *args), kwargs, frame_of(2), True)
 
         return call
 
-    def _opaque_call(self, name: str, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], frame: Any) -> Any:
+    def _opaque_call(
+        self, name: str, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], frame: Any, hidden: bool
+    ) -> Any:
         """One node for a call whose inside is not looked at; its results are its outputs."""
+        tape = self._record.tape
+        site = tape.guarded(self._opaque_begins, args, kwargs, frame)
+        before = sequence_number()
+        if hidden:
+            with self._unseen():
+                result = func(*args, **kwargs)
+        else:
+            result = self._quietly(func, *args, **kwargs)
+        if self._here() and any(True for _ in flat(result)):
+            tape.guarded(self._opaque_ends, name, args, kwargs, result, site, before)
+        return result
+
+    def _opaque_begins(self, args: tuple[Any, ...], kwargs: dict[str, Any], frame: Any) -> int | None:
         tape = self._record.tape
         if tape.armed:
             tape.on_armed()
         site = tape.site_of(frame)
         for _, tensor in tensors_in(args, kwargs):
             tape.entry(tensor)
-        before = sequence_number()
-        with self._without_mode():
-            result = func(*args, **kwargs)
-        if not self._record.active or not any(True for _ in flat(result)):
-            return result
+        return site
+
+    def _opaque_ends(
+        self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any], result: Any, site: int | None, before: int
+    ) -> None:
+        tape = self._record.tape
         here = len(tape.tokens)
-        made = new_row(
-            tape, (name, site, here), _Named(name), args, kwargs, result, site, torch.is_grad_enabled(), before,
-            sequence_number(),
-        )  # fmt: skip
+        made = new_row(tape, None, Named(name), args, kwargs, result, site, torch.is_grad_enabled(), before)
         tape.place_result(made, here, before, args, kwargs, result)
-        return result
 
     def _apply(self, original: Any) -> Any:
         @functools.wraps(original)
         def apply(cls: Any, *args: Any, **kwargs: Any) -> Any:
             if not self._here():
                 return original(cls, *args, **kwargs)
-            return self._opaque_call(cls.__name__, functools.partial(original, cls), args, kwargs, sys._getframe(1))
+            inside = functools.partial(original, cls)
+            return self._opaque_call(cls.__name__, inside, args, kwargs, sys._getframe(1), False)
 
         return apply
 
@@ -174,18 +218,16 @@ class Patches:
                 args = (self._closure(args[0]), *args[1:])
             if callable(kwargs.get("closure")):
                 kwargs["closure"] = self._closure(kwargs["closure"])
-            site = record.tape.site_of(sys._getframe(1))
+            site = record.tape.guarded(record.tape.site_of, sys._getframe(1))
             if record.tape.values == "stats":
                 record.steps_keeper.grad_norm = _gradient_norm(optimizer)
             record.in_optimizer = True
             try:
-                with self._without_mode():
-                    result = original(optimizer, *args, **kwargs)
+                result = self._quietly(original, optimizer, *args, **kwargs)
             finally:
                 record.in_optimizer = False
             if self._here():
-                self._event("optimizer", optimizer, site)
-                record.steps_keeper.optimizer_done(site)
+                record.tape.guarded(self._optimizer_event, optimizer, site)
             return result
 
         step._plait_record = record  # type: ignore[attr-defined]
@@ -214,15 +256,14 @@ class Patches:
         def zero_grad(owner: Any, *args: Any, **kwargs: Any) -> Any:
             if not self._here() or self._record.in_optimizer:
                 return original(owner, *args, **kwargs)
-            site = self._record.tape.site_of(sys._getframe(1))
-            with self._without_mode():
-                result = original(owner, *args, **kwargs)
-            self._record.steps_keeper.zero_grad(EventRow("zero_grad", type(owner).__name__, site, ()))
+            result = self._quietly(original, owner, *args, **kwargs)
+            keeper = self._record.steps_keeper
+            self._record.tape.guarded(keeper.zero_grad, type(owner).__name__, sys._getframe(1))
             return result
 
         return zero_grad
 
-    def _event(self, what: str, optimizer: Any, site: int | None) -> None:
+    def _optimizer_event(self, optimizer: Any, site: int | None) -> None:
         tape = self._record.tape
         values = []
         count = 0
@@ -233,41 +274,65 @@ class Patches:
                 if entry is not None and entry[0]() is parameter:
                     values.append(reference_from(len(tape.tokens), entry))
         detail = f"{type(optimizer).__name__}, {count} tensor{'' if count == 1 else 's'}"
-        tape.append(EventRow(what, detail, site, tuple(values)))
+        tape.append(EventRow("optimizer", detail, site, tuple(values)))
+        self._record.steps_keeper.optimizer_done(site)
 
     # -- compiled functions, threads ----------------------------------------------------------------------------
 
     def _compiled(self, original: Any) -> Any:
-        """Dynamo would trace our handler: the mode leaves while a compiled function runs."""
+        """Dynamo would trace our handler: the mode leaves while a compiled function runs.
+
+        `original` switches compilation on and off around the call, from one and the same frame.
+        """
         record = self._record
-        out: list[tuple[list[Any], int, str, int | None]] = []
+        under_way: list[tuple[int, Any, OpaqueCall]] = []
 
         def set_frame(callback: Any) -> Any:
-            if self._here():
-                tape = record.tape
-                if callable(callback) and not out:
-                    frame = sys._getframe(1)
-                    code = frame.f_locals.get("fn")
-                    name = getattr(code, "__name__", "function")
-                    site = tape.site_of(frame)
-                    arguments = frame.f_locals.get("args", ()), frame.f_locals.get("kwargs", {})
-                    entries = tuple(tape.entry(tensor) for _, tensor in tensors_in(*arguments))
-                    above = take_out(record.mode)
-                    if above is not None:
-                        out.append((above, sequence_number(), name, site))
-                        record.compiled_entries = entries
-                elif not callable(callback) and out:
-                    above, first, name, site = out.pop()
-                    put_back(record.mode, above)
-                    tape.opaque.append(
-                        OpaqueCall(
-                            f"compiled {name}", site, tape.scopes.stack[-1], record.compiled_entries, first,
-                            sequence_number(),
-                        )
-                    )  # fmt: skip
+            if not self._here():
+                return original(callback)
+            frame = sys._getframe(1)
+            if callable(callback) and not under_way:
+                call = record.tape.guarded(self._compiled_call, frame) or _NO_CALL
+                unseen = self._unseen()
+                unseen.__enter__()
+                under_way.append((id(frame), unseen, call))
+            elif under_way and under_way[0][0] == id(frame):
+                _, unseen, call = under_way.pop()
+                unseen.__exit__(None, None, None)
+                record.tape.opaque.append(call._replace(last=sequence_number()))
             return original(callback)
 
         return set_frame
+
+    def _compiled_call(self, frame: Any) -> OpaqueCall:
+        tape = self._record.tape
+        if tape.armed:
+            tape.on_armed()
+        function = frame.f_locals.get("fn")
+        name = f"compiled {getattr(function, '__name__', 'function')}"
+        arguments = frame.f_locals.get("args", ()), frame.f_locals.get("kwargs", {})
+        site = tape.site_of(frame)
+        entries = tuple(tape.entry(tensor) for _, tensor in tensors_in(*arguments))
+        return OpaqueCall(name, site, tape.scopes.stack[-1], entries, sequence_number(), 0)
+
+    def _torch_compile(self, original: Any) -> Any:
+        """The first `torch.compile` of a process loads Dynamo, which then has to be watched."""
+
+        @functools.wraps(original)
+        def compile_(*args: Any, **kwargs: Any) -> Any:
+            result = original(*args, **kwargs)
+            if self._record.active:
+                self._watch_dynamo()
+            return result
+
+        return compile_
+
+    def _watch_dynamo(self) -> None:
+        dynamo = sys.modules.get("torch._dynamo.eval_frame")
+        if dynamo is not None and not self._dynamo_watched:
+            self._dynamo_watched = True
+            self._set(dynamo, "_maybe_set_eval_frame", self._compiled(dynamo._maybe_set_eval_frame))
+            self._undo.append(lambda: setattr(self, "_dynamo_watched", False))
 
     def _thread_run(self, original: Any) -> Any:
         record, seen = self._record, self.threads_with_work
@@ -275,7 +340,8 @@ class Patches:
         @functools.wraps(original)
         def run(thread: threading.Thread) -> None:
             if not record.active:
-                return original(thread)
+                original(thread)
+                return
             witness = _Witness(thread.name, seen)
             push_mode(witness)
             try:
@@ -299,22 +365,7 @@ class _Witness(TorchFunctionMode):
         return func(*args, **(kwargs or {}))
 
 
-class _Named:
-    """Stands for a function whose only known fact is its name."""
-
-    def __init__(self, name: str) -> None:
-        self.__name__ = name
-
-
-def _opaque_modules() -> tuple[type, ...]:
-    kinds: list[type] = [torch.jit.ScriptModule]
-    dynamo = sys.modules.get("torch._dynamo.eval_frame")
-    if dynamo is not None:
-        kinds.append(dynamo.OptimizedModule)
-    return tuple(kinds)
-
-
-def _with_subclasses(kind: type) -> Iterator[type]:
+def _with_subclasses(kind: type[Any]) -> Iterator[type[Any]]:
     yield kind
     for each in kind.__subclasses__():
         yield from _with_subclasses(each)

@@ -11,7 +11,7 @@ import time
 import weakref
 from collections.abc import Callable
 from pathlib import Path
-from types import MethodType, TracebackType
+from types import MethodType
 from typing import Any, Literal, ParamSpec, TypeVar
 
 import torch
@@ -61,9 +61,8 @@ class Record(Recording):
         super().__init__(writer.connection, None if path is None else str(path))
         self._writer = writer
         self.active = False
-        self.thread = 0
+        self.recording_thread: int | None = None  # the thread that is recorded, while it is
         self.in_optimizer = False
-        self.compiled_entries: tuple[Any, ...] = ()
         self.tape = Tape(Sites(program_files), values)
         self.mode = _Mode()
         watch = BackwardWatch(self.tape, self.mode)
@@ -75,6 +74,7 @@ class Record(Recording):
         }  # fmt: skip
         self._handler = MethodType(make_handler(self.tape, specials), self.mode)
         self._patches = Patches(self)
+        self.tape.on_broken = self._broken
         self._finished = False
         writer.set_meta(
             python=platform.python_version(), torch=torch.__version__, started=time.time(), values=values, limit=limit,
@@ -87,7 +87,7 @@ class Record(Recording):
         if self.active:
             raise PlaitError("this recording is already running; make another one with plait.record()")
         self.active = True
-        self.thread = threading.get_ident()
+        self.recording_thread = threading.get_ident()
         tape = self.tape
         tape.grad, tape.inference = torch.is_grad_enabled(), torch.is_inference_mode_enabled()
         tape.circumstances = 4 * tape.inference
@@ -100,14 +100,14 @@ class Record(Recording):
 
     def __exit__(
         self,
-        kind: type[BaseException] | None = None,
-        error: BaseException | None = None,
-        traceback: TracebackType | None = None,
+        *error: object,
     ) -> None:
+        kind = error[0] if error else None
         if not self.active:
             return
         take_out(self.mode)
         self.active = False
+        self.recording_thread = None
         _active.discard(self)
         self._patches.remove()
         threads = sorted(self._patches.threads_with_work)
@@ -116,9 +116,19 @@ class Record(Recording):
             self._writer.add(
                 "note", [(None, "threads", f"What other threads computed is not in the recording ({names}).")]
             )
-        status = "done" if kind is None else f"stopped by {kind.__name__}"
+        status = "done" if kind is None else f"stopped by {getattr(kind, '__name__', kind)}"
         self._writer.set_meta(status=status)
         self.steps_keeper.finish(complete=kind is None)
+
+    def _broken(self, error: Exception) -> None:
+        """The recorder itself failed: let the program run on unseen, and say so once."""
+        vars(self.mode).pop("__torch_function__", None)
+        self.recording_thread = None
+        sentence = (
+            f"recording stopped at step {self.steps_keeper.count}: plait failed ({type(error).__name__}: {error})"
+        )
+        self._writer.add("note", [(None, "stopped", sentence)])
+        print(f"plait: {sentence}; the program goes on. Please report this.", file=sys.stderr)
 
     def step(self) -> None:
         """End a step here (where neither an optimizer nor a backward pass ends it)."""
@@ -203,10 +213,10 @@ def _in_child() -> None:
     """A forked child (a DataLoader worker) inherits the mode: make it inert and leave the file to the parent."""
     for each in list(_active):
         each.active = False
+        each.recording_thread = None
         vars(each.mode).pop("__torch_function__", None)
         each._writer.abandon()
     _active.clear()
 
 
 os.register_at_fork(after_in_child=_in_child)
-_ = sys

@@ -9,6 +9,9 @@ from typing import Any
 import torch
 from torch import nn
 
+# Modules whose inside is compiled: torch.compile's wrapper and the TorchScript kinds.
+OPAQUE_MODULES = {"OptimizedModule", "ScriptModule", "RecursiveScriptModule", "TopLevelTracedModule", "TracedModule"}
+
 
 class Scopes:
     """Numbers for module paths. The stack holds the scope of each module call that is under way."""
@@ -16,30 +19,37 @@ class Scopes:
     def __init__(self, on_names: Callable[[], None]) -> None:
         self.bodies: list[tuple[str, str]] = []
         self.stack: list[int | None] = [None]
+        # Beside it, for each module call: (site, activation, frame) of the program's code that led to it, once known.
+        # The frame is waiting for the call to return, so holding it keeps nothing alive.
+        self.call_sites: list[tuple[int, Any, Any] | None] = [None]
         self.tensor_names: dict[int, tuple[weakref.ref[torch.Tensor], str, bool]] = {}
         self._on_names = on_names  # called when tensors have got names
-        self._known: dict[int, tuple[weakref.ref[nn.Module], int]] = {}
+        self.known: dict[int, tuple[weakref.ref[nn.Module], int, bool]] = {}  # ..., its scope, whether it is opaque
         self._numbers: dict[tuple[str, str], int] = {}
 
     def of(self, module: nn.Module) -> int:
         """The scope of a module; an unknown one is the root of a model, whose parts are named after it."""
-        known = self._known.get(id(module))
+        known = self.known.get(id(module))
         if known is not None and known[0]() is module:
             return known[1]
         self.learn(module)
-        return self._known[id(module)][1]
+        return self.known[id(module)][1]
 
     def learn(self, root: nn.Module) -> None:
         """Name a model and everything in it."""
         prefix = "" if len(self.stack) == 1 else f"{type(root).__name__}."
         for name, module in root.named_modules():
-            known = self._known.get(id(module))
+            known = self.known.get(id(module))
             if module is not root and known is not None and known[0]() is module:
                 continue
             path = name if name else prefix.rstrip(".")
             if name and prefix:
                 path = prefix + name
-            self._known[id(module)] = (weakref.ref(module), self._number(path, type(module).__name__))
+            self.known[id(module)] = (
+                weakref.ref(module),
+                self._number(path, type(module).__name__),
+                type(module).__name__ in OPAQUE_MODULES,
+            )
             for part, tensor in module._parameters.items():
                 self._name(tensor, f"{path}.{part}" if path else part, False)
             for part, tensor in module._buffers.items():

@@ -17,6 +17,7 @@ from plait.graph._source import SourceIndex
 CodeSites = dict[int, int] | bool | None  # sites by instruction, or one of the next two
 LIBRARY: Final = None  # code of torch, of plait, of the standard library: look at its caller
 QUIET: Final = False  # code of torch that does housekeeping (clipping, loading data), or plait's own: not recorded
+MODULE_CALL: Final = True  # the wrapper of `nn.Module.__call__`: whose call it is, is already known
 UNSEEN: Final[dict[int, int]] = {}  # what `codes.get` answers for code that was not classified yet
 
 _PLAIT = str(Path(__file__).resolve().parent.parent) + os.sep

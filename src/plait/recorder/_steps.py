@@ -18,7 +18,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import astuple, dataclass
 from typing import Any, Final
 
-from plait.graph._rows import BackwardRow, EnterRow, InputRow, OpRow, ReadRow, ReturnRow, Row
+from plait.graph._rows import BackwardRow, EnterRow, EventRow, InputRow, OpRow, ReadRow, ReturnRow, Row
 from plait.graph._shape import hash_of_digests, hash_of_items
 from plait.graph._split import split
 from plait.recorder._backward import BackwardWatch
@@ -56,7 +56,6 @@ class Steps:
         self._end: Mark | None = None
         self._calls: list[Mark] = []
         self._call_depth = 0
-        self._held_zero_grad: tuple[Row, ...] = ()
         self._zeroed = False
         self._limit_noted = False
         self._begin = self._start = time.perf_counter()
@@ -73,10 +72,10 @@ class Steps:
         tape = self.tape
         return Mark(len(tape.tokens), [(each.place, each.site) for each in tape.stack], site)
 
-    def backward_done(self, site: int | None) -> None:
-        """A backward pass is over. It ends the step unless an optimizer is at work in this program."""
+    def backward_done(self, site: int | None, create_graph: bool) -> None:
+        """A backward pass is over. It ends the step unless an optimizer is at work, or its result goes on."""
         self._end = self.mark(site)
-        self.tape.armed = not self.optimizers_seen
+        self.tape.armed = not self.optimizers_seen and not create_graph
 
     def optimizer_done(self, site: int | None) -> None:
         """An optimizer has made a step."""
@@ -84,24 +83,23 @@ class Steps:
         self._end = self.mark(site)
         self.tape.armed = True
 
-    def zero_grad(self, row: Row) -> None:
+    def zero_grad(self, owner: str, frame: Any) -> None:
         """Gradients were reset. Between two steps it belongs to the one that has no reset of its own yet."""
-        if self.tape.armed:
-            if self._zeroed:
-                self._held_zero_grad += (row,)
-                return
+        tape = self.tape
+        if tape.armed and self._zeroed:
+            self.close()
         self._zeroed = True
-        self.tape.append(row)
+        tape.append(EventRow("zero_grad", owner, tape.site_of(frame), ()))
 
-    def call_begins(self, site: int | None) -> None:
-        """A module is called that no module called."""
+    def call_begins(self, caller: Any) -> None:
+        """A module is called, from the frame `caller`, that no module called."""
         if self.tape.armed:
             self.close()
         pending = len(self._calls)
-        if pending >= CALLS_TOGETHER and not self.watch.count:
-            if not self.watch.ever or self.tape.no_graph_built():
-                self.close()
-        self._calls.append(self.mark(site))
+        waiting = pending >= CALLS_TOGETHER and not self.watch.count
+        if waiting and (not self.watch.ever or self.tape.no_graph_built()):
+            self.close()
+        self._calls.append(self.mark(self.tape.site_of(caller)))
 
     # -- the end of a step ----------------------------------------------------------------------------------------
 
@@ -130,19 +128,13 @@ class Steps:
         self.watch.stats.clear()
         tape.clear()
         tape.sampling = self.count < SAMPLED_STEPS
-        if self._held_zero_grad:
-            held, self._held_zero_grad = self._held_zero_grad, ()
-            for row in held:
-                tape.append(row)
-            self._zeroed = True
+        if tape.sampling:
+            tape.deadline = 0
         if now - self._last_flush > FLUSH_EVERY or self.writer.waiting > 5000:
             self.flush()
 
     def finish(self, complete: bool = True) -> None:
         """End the last step and write everything."""
-        held, self._held_zero_grad = self._held_zero_grad, ()
-        for row in held:
-            self.tape.append(row)
         self.close(complete)
         self.flush()
 
@@ -251,13 +243,17 @@ class Steps:
         found = self._loop_around(call)
         if found is not None:
             level, chain = found
-            start, last = None, None
+            start: int | None = None
+            last: tuple[bool, int] | None = None
             enter = call.frames[level][0]
             for place, site in self._sites_at(level, enter, call.place):
                 body = self.tape.sites.bodies[site]
                 inside = self._loops(site)[: len(chain)] == chain
-                order = (not body[12], body[5]) if inside else None
-                if inside and (last is None or order <= last) and place > after:
+                if not inside:
+                    last = None
+                    continue
+                order = not body[12], body[5]
+                if (last is None or order <= last) and place > after:
                     start = place
                 last = order
             if start is not None:

@@ -17,12 +17,14 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Callable
-from typing import Any, Final, Literal, NamedTuple
+from typing import Any, Final, NamedTuple, TypeVar
 from weakref import ref
 
 import torch
 
-from plait._torch import node_number, sequence_number, storage_key, transforms_active
+from plait._settings import STRICT
+from plait._torch import grad_fn_of, node_number, sequence_number, storage_key, transforms_active
+from plait.graph._model import InputKind
 from plait.graph._rows import AliasRow, EnterRow, EventRow, InputRow, ModeRow, Reference, ReturnRow, Row, TensorType
 from plait.graph._shape import Place, place_of, program_item, row_digests
 from plait.recorder._functions import plain_name
@@ -34,6 +36,7 @@ SMALL_GRAPH: Final = 80  # rows of a step up to which small tensors are kept,
 SMALL_TENSOR: Final = 8  # up to this many elements,
 SAMPLED_STEPS: Final = 3  # in the first steps of the run
 Entry = tuple[Any, int, int, int | None]
+R = TypeVar("R")
 
 _DTYPES = {
     torch.float64: "f64", torch.float32: "f32", torch.float16: "f16", torch.bfloat16: "bf16", torch.int64: "i64",
@@ -96,6 +99,8 @@ class Tape:
         self.row_numbers: dict[Row, int] = {}
         self.counts: list[list[Any]] = []  # a row: [number, nanoseconds, calls, flags, ports, version]
         self.hot: dict[tuple[Any, ...], list[Any]] = {}
+        self._enter_numbers: dict[tuple[int, int | None], int] = {}
+        self._input_numbers: dict[tuple[Any, ...], int] = {}
         self.stack: list[Activation] = []
         self.top: Activation | None = None
         self.grad = torch.is_grad_enabled()
@@ -103,8 +108,12 @@ class Tape:
         self.backward_depth = 0
         self.circumstances = 4 * self.inference  # part of every hot key: 2 in a backward pass, 4 in inference mode
         self.armed = False
+        # Whether anything was written in place in this step: only then can a tensor have changed behind our back.
+        self.written = False
         self.sampling = True
-        self.deadline = 0
+        self.deadline = 0  # when the handler calls `tick`; 0 (always) while small tensors are kept
+        self._next_tick = 0
+        self.on_broken: Callable[[Exception], None] = lambda error: None
         self.on_armed: Callable[[], None] = lambda: None
         self.on_deadline: Callable[[], None] = lambda: None
 
@@ -152,11 +161,15 @@ class Tape:
     def append(self, row: Row, in_arm: bool = False) -> int:
         """Write down a row that is no call; its number."""
         number = self.number_of(row, (), in_arm)
+        self.append_number(number)
+        return number
+
+    def append_number(self, number: int) -> None:
+        """Write down a row that is no call, by its number."""
         self.counts[number][2] += 1
         self.tokens.append(number)
         self.numbers.append(sequence_number())
         self.times.append(0)
-        return number
 
     # -- where we are ---------------------------------------------------------------------------------------------
 
@@ -216,7 +229,12 @@ class Tape:
         made = Activation(code, len(self.stack), self.in_arm(site), id(frame), len(self.tokens), site)
         if frame.f_trace is None or type(frame.f_trace) is Activation:
             frame.f_trace = made
-        self.append(EnterRow(code.co_qualname, site, code.co_firstlineno))
+        key = id(code), site
+        number = self._enter_numbers.get(key)
+        if number is None:
+            number = self.number_of(EnterRow(code.co_qualname, site, code.co_firstlineno))
+            self._enter_numbers[key] = number
+        self.append_number(number)
         self.stack.append(made)
 
     def _site_in(self, frame: Any) -> int:
@@ -242,7 +260,7 @@ class Tape:
         found = self.ids.get(id(tensor))
         if found is None or found[0]() is not tensor:
             return self.unknown(tensor)
-        if found[3] is not None and found[3] != tensor._version:
+        if self.written and found[3] is not None and found[3] != tensor._version:
             return self.changed(tensor, found)
         return found
 
@@ -273,17 +291,22 @@ class Tape:
         site = name = None
         if earlier is not None and earlier[0]() is tensor:
             site, name = earlier[1], earlier[2]
-        row = self._input_row(tensor, port, site, name)
-        number = self.number_of(row)
-        if row.what == "parameter":
+        facts = self._input_facts(tensor, port, site, name)
+        number = self._input_numbers.get(facts)
+        if number is None:
+            number = self._input_numbers[facts] = self.number_of(InputRow(*facts))
+        if facts[0] == "parameter":
             self.parameters[id(tensor)] = (ref(tensor), tensor.requires_grad, number, port)
         return number, port
 
-    def _input_row(self, tensor: torch.Tensor, port: int, site: int | None, name: str | None) -> InputRow:
+    def _input_facts(
+        self, tensor: torch.Tensor, port: int, site: int | None, name: str | None
+    ) -> tuple[InputKind, int, str | None, int | None]:
+        """The fields of the tensor's `InputRow`."""
         named = self.scopes.name_of(tensor)
         if named is not None:
             name = named[0]
-        what: Literal["parameter", "buffer", "leaf", "data", "carried"]
+        what: InputKind
         if isinstance(tensor, torch.nn.Parameter):
             what, site = "parameter", None
         elif named is not None and named[1]:
@@ -292,7 +315,7 @@ class Tape:
             what = "carried"
         else:
             what = "leaf" if tensor.requires_grad else "data"
-        return InputRow(what, port // PORTS, name, site)
+        return what, port // PORTS, name, site
 
     def inputs_by_place(self) -> dict[tuple[int, int], InputRow]:
         """What the living results of this step would be as inputs of the next: by (place, output)."""
@@ -300,7 +323,7 @@ class Tape:
         for weak, place, port, _ in self.ids.values():
             tensor = weak()
             if tensor is not None and place >= 0:
-                found[place, port % PORTS] = self._input_row(tensor, port, *self._origin(place))
+                found[place, port % PORTS] = InputRow(*self._input_facts(tensor, port, *self._origin(place)))
         return found
 
     def name_of(self, tensor: torch.Tensor) -> str | None:
@@ -327,7 +350,10 @@ class Tape:
             return None
         from plait.recorder._new_row import opaque_output
 
-        number = node_number(tensor.grad_fn)
+        node = grad_fn_of(tensor)
+        if node is None:
+            return None
+        number = node_number(node)
         for call in self.opaque:
             if call.first <= number < call.last:
                 return opaque_output(self, call, tensor)
@@ -343,7 +369,8 @@ class Tape:
         port = self.port_of(tensor)
         grad_fn = None
         if tensor.requires_grad and not tensor.is_leaf and not transforms_active():
-            found = self.find_node(node_number(tensor.grad_fn))
+            node = grad_fn_of(tensor)
+            found = None if node is None else self.find_node(node_number(node))
             if found is not None:
                 grad_fn = (here - found[0], found[1])
         self.append(AliasRow(value, None if writer is None else here - writer, port // PORTS, grad_fn))
@@ -400,6 +427,7 @@ class Tape:
         self.opaque.clear()
         self.input_places.clear()
         self.compared = None
+        self.written = False
         self.first_number = sequence_number()
         # The functions that are under way enter again at the next event, so that every step stands alone.
         self.stack.clear()
@@ -407,6 +435,20 @@ class Tape:
         # A step says how gradient recording was switched when it began, unless it was on.
         if not self.grad:
             self.append(ModeRow("inference_mode" if self.inference else "no_grad", False, None))
+
+    def broken(self, error: Exception) -> None:
+        """Something of plait's own failed: the recording stops, the program goes on."""
+        if STRICT:
+            raise error
+        self.on_broken(error)
+
+    def guarded(self, func: Callable[..., R], *args: Any) -> R | None:
+        """What one of plait's own functions returns; None, and the recording stops, if it fails."""
+        try:
+            return func(*args)
+        except Exception as error:
+            self.broken(error)
+            return None
 
     def failed(self, func: Any, error: BaseException, site: int | None) -> None:
         """A call raised. Written down once, at the call where the error began."""
@@ -422,16 +464,19 @@ class Tape:
             self.sampling = False
             return
         for output, tensor in enumerate(result if isinstance(result, (tuple, list)) else (result,)):
-            if type(tensor) in (torch.Tensor, torch.nn.Parameter) and tensor.device.type == "cpu":
-                if tensor.numel() <= SMALL_TENSOR and not transforms_active():
-                    self.samples.append((place, output, "value", tensor.tolist()))
+            if type(tensor) not in (torch.Tensor, torch.nn.Parameter) or tensor.device.type != "cpu":
+                continue
+            if tensor.numel() <= SMALL_TENSOR and not transforms_active():
+                self.samples.append((place, output, "value", tensor.tolist()))
 
     def place_result(
         self, counts: list[Any], here: int, before: int, args: tuple[Any, ...], kwargs: dict[str, Any], result: Any
     ) -> None:
         """Write down a row that is no ordinary call, and note its results."""
-        from plait.recorder._new_row import MANY, after_special_row
+        from plait.recorder._new_row import MANY, UNRECORDED, after_special_row
 
+        if counts[3] & UNRECORDED:
+            return
         counts[2] += 1
         self.tokens.append(counts[0])
         self.numbers.append(before)
@@ -441,11 +486,18 @@ class Tape:
             counts[4] = (counts[4],)
         after_special_row(self, counts, here, None, args, kwargs, result)
 
-    def tick(self, now: int) -> None:
-        """A second has passed: let the writer save what there is."""
-        self.deadline = now + 1_000_000_000
-        self.on_deadline()
+    def tick(self, now: int, place: int, result: Any) -> None:
+        """The deadline is over: a second has passed, or small tensors are being kept."""
+        if self.sampling:
+            self.sample(place, result)
+        if now > self._next_tick:
+            self._next_tick = now + 1_000_000_000
+            self.on_deadline()
+        self.deadline = 0 if self.sampling else self._next_tick
 
 
 def _version(tensor: torch.Tensor) -> int | None:
-    return None if tensor.is_inference() else tensor._version
+    try:
+        return tensor._version
+    except RuntimeError:  # inference tensors have none
+        return None

@@ -8,7 +8,6 @@ import zlib
 from array import array
 from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
-from pathlib import Path
 from typing import Any, overload
 
 from plait._errors import NotFoundError, RecordingError
@@ -16,7 +15,6 @@ from plait.graph import Graph, Hashes, Scope, Site, build
 from plait.graph._model import Branch, Loop, Test
 from plait.graph._rows import Row, TensorType, row_from_lists
 from plait.recording._model import BackwardStats, LineTime, Read, Sample, SeenDecision, Step, Variant
-from plait.recording._schema import APPLICATION_ID, FORMAT
 
 
 class Recording:
@@ -195,7 +193,10 @@ class Recording:
         rows = self._all("SELECT tokens FROM graph WHERE id = ?", graph)
         if not rows:
             raise NotFoundError(f"there is no graph number {graph} in this recording")
-        return _numbers(rows[0][0])
+        try:
+            return _numbers(rows[0][0])
+        except (zlib.error, TypeError, ValueError) as error:
+            raise self._damaged(f"graph {graph}", error) from error
 
     def close(self) -> None:
         """Close the file."""
@@ -237,16 +238,29 @@ class Recording:
         try:
             return self._connection.execute(sql, values).fetchall()
         except sqlite3.Error as error:
-            raise _broken(self.path, error) from None
+            raise broken(self.path, error) from None
 
     def _build(self, number: int) -> Graph:
         self._load_tables()
         rows = self._all("SELECT shapes, structure, program FROM graph WHERE id = ?", number)
         hashes = Hashes(*rows[0]) if rows else None
-        return build(self.tokens(number), self._rows, self._types, self._sites, self._scopes, hashes)
+        try:
+            return build(self.tokens(number), self._rows, self._types, self._sites, self._scopes, hashes)
+        except (LookupError, TypeError, ValueError) as error:
+            raise self._damaged(f"graph {number}", error) from error
+
+    def _damaged(self, what: str, error: Exception) -> RecordingError:
+        reason = f"{type(error).__name__}: {error}"
+        return RecordingError(f"{self.path or 'recording'}: the file is damaged, {what} cannot be read ({reason})")
 
     def _load_tables(self) -> None:
         """Read the parts of the tables that are new since the last call (a live recording grows)."""
+        try:
+            self._load_new()
+        except (LookupError, TypeError, ValueError) as error:
+            raise self._damaged("its tables", error) from error
+
+    def _load_new(self) -> None:
         for number, kind, body in self._all("SELECT id, kind, body FROM row WHERE id > ?", self._rows.last):
             self._rows.written[number] = (kind, body)
             self._rows.last = max(self._rows.last, number)
@@ -319,62 +333,7 @@ class Steps(Sequence[Step]):
         return f"<{len(self)} steps>"
 
 
-def load(path: str | Path) -> Recording:
-    """The recording in this file.
-
-    Raises:
-        RecordingError: the file is missing, no recording, damaged, of a newer format, or locked.
-    """
-    path = Path(path)
-    if not path.exists():
-        raise RecordingError(f"{path}: there is no such file")
-    if path.is_dir():
-        raise RecordingError(f"{path}: this is a folder, not a recording")
-    with path.open("rb") as file:
-        head = file.read(16)
-    if head != b"SQLite format 3\0":
-        what = "is empty" if not head else "is no recording of plait"
-        raise RecordingError(f"{path}: the file {what}; `plait run` writes recordings (NAME.plait)")
-    connection = None
-    try:
-        connection = _open(path)
-        application = connection.execute("PRAGMA application_id").fetchone()[0]
-        version = connection.execute("PRAGMA user_version").fetchone()[0]
-    except sqlite3.Error as error:
-        if connection is not None:
-            connection.close()
-        raise _broken(str(path), error) from None
-    if application != APPLICATION_ID:
-        connection.close()
-        raise RecordingError(f"{path}: an SQLite database, but no recording of plait")
-    if version > FORMAT:
-        connection.close()
-        raise RecordingError(
-            f"{path}: written in format {version} by a newer plait; this one reads formats up to {FORMAT}."
-            " Upgrade plait to read it"
-        )
-    return Recording(connection, str(path))
-
-
-def _open(path: Path) -> sqlite3.Connection:
-    uri = path.resolve().as_uri()
-    connection = sqlite3.connect(f"{uri}?mode=ro", uri=True, timeout=3.0, check_same_thread=False)
-    try:
-        connection.execute("SELECT COUNT(*) FROM sqlite_master").fetchone()
-    except sqlite3.OperationalError:
-        connection.close()
-        # A program that was killed while it wrote leaves a journal; SQLite undoes the half-written part when the
-        # file is opened for writing once.
-        if not path.with_name(path.name + "-journal").exists():
-            raise
-        with_undo = sqlite3.connect(str(path), timeout=3.0)
-        with_undo.execute("SELECT COUNT(*) FROM sqlite_master").fetchone()
-        with_undo.close()
-        connection = sqlite3.connect(f"{uri}?mode=ro", uri=True, timeout=3.0, check_same_thread=False)
-    return connection
-
-
-def _broken(path: str | None, error: sqlite3.Error) -> RecordingError:
+def broken(path: str | None, error: sqlite3.Error) -> RecordingError:
     where = path or "recording"
     text = str(error)
     if "locked" in text:
@@ -393,10 +352,9 @@ def _numbers(blob: bytes) -> array[int]:
 
 def _site(number: int, fields: list[Any]) -> Site:
     *plain, loops, branches, test, header = fields
-    return Site(
-        number, *plain, tuple(_loop(*each) for each in loops), tuple(Branch(*each) for each in branches),
-        None if test is None else Test(*test), header,
-    )  # fmt: skip
+    around = tuple(_loop(*each) for each in loops)
+    arms = tuple(Branch(*each) for each in branches)
+    return Site(*[number, *plain, around, arms, None if test is None else Test(*test), header])
 
 
 _loop = lru_cache(maxsize=None)(Loop)  # one object a loop, so that comparing two of them is quick
@@ -405,4 +363,4 @@ _loop = lru_cache(maxsize=None)(Loop)  # one object a loop, so that comparing tw
 def _step(row: Any) -> Step:
     *fields, complete, reads = row
     seen = () if reads is None else tuple(Read(*each) for each in json.loads(reads))
-    return Step(*fields, bool(complete), seen)
+    return Step(*[*fields, bool(complete), seen])

@@ -17,7 +17,7 @@ class OpTotal(NamedTuple):
     cut: str | None
     writes: bool
     in_backward: bool
-    count: int
+    runs: int
     ns: int
 
 
@@ -28,7 +28,7 @@ class ReadTotal(NamedTuple):
     site: int | None
     outcome: bool | None
     comparison: str | None
-    count: int
+    runs: int
 
 
 class OtherTotal(NamedTuple):
@@ -38,7 +38,7 @@ class OtherTotal(NamedTuple):
     what: str
     detail: str
     site: int | None
-    count: int
+    runs: int
     ns: int
 
 
@@ -63,7 +63,7 @@ def read_totals(recording: Recording) -> list[ReadTotal]:
         "SELECT json_extract(body, '$[0]', '$[1]', '$[3]', '$[4]') AS what, SUM(count) FROM row"
         " WHERE kind = 'read' AND count > 0 GROUP BY what"
     )
-    return [ReadTotal(*json.loads(what), count) for what, count in found]
+    return [ReadTotal._make([*json.loads(what), count]) for what, count in found]
 
 
 def other_totals(recording: Recording) -> list[OtherTotal]:
@@ -86,7 +86,7 @@ def read_rows(recording: Recording) -> set[int]:
 
 
 def step_reads(recording: Recording, graphs: Collection[int], every: int = 1) -> Iterator[tuple[int, int, list[Any]]]:
-    """(step, graph, reads as lists in the order of `Read`) of the steps that built one of `graphs`; only each `every`-th of them."""
+    """(step, graph, reads as lists in the order of `Read`) of each `every`-th step, if it built one of `graphs`."""
     wanted = set(graphs)
     last = -1
     while found := recording._all(
@@ -99,43 +99,53 @@ def step_reads(recording: Recording, graphs: Collection[int], every: int = 1) ->
                 yield step, graph, json.loads(reads)
 
 
-def reads_per_graph(recording: Recording) -> dict[int, tuple[int, int]]:
-    """For every graph with decisions: how many steps built it and how many decisions each of them took."""
-    return {
-        graph: (steps, decisions)
-        for graph, steps, decisions in recording._all(
-            "SELECT s.graph, s.steps, g.decisions FROM (SELECT graph, COUNT(*) AS steps FROM step GROUP BY graph) s"
-            " JOIN graph g ON g.id = s.graph WHERE g.decisions > 0"
-        )
-    }
-
-
 def _text(item: object) -> str:
     if isinstance(item, bool) or (isinstance(item, int) and item in (0, 1)):
         return "on" if item else "off"
     return "" if item is None else str(item)
 
 
-class StepTotal(NamedTuple):
-    """The steps of one kind: how many, their wall time and the part of it inside operations, in nanoseconds."""
+class StepGroup(NamedTuple):
+    """The steps of one kind that built one graph (None: not kept); times in nanoseconds."""
 
+    graph: int | None
     kind: str
-    count: int
+    steps: int
+    first_step: int
+    last_step: int
     ns: int
     operations_ns: int
     incomplete: int
-    without_graph: int
 
 
-def step_totals(recording: Recording) -> list[StepTotal]:
-    """The steps by kind, most frequent first."""
-    return [
-        StepTotal(*row)
-        for row in recording._all(
-            "SELECT kind, COUNT(*), SUM(ns), SUM(operations_ns), SUM(NOT complete), SUM(graph IS NULL) FROM step"
-            " GROUP BY kind ORDER BY COUNT(*) DESC"
+def step_groups(recording: Recording) -> list[StepGroup]:
+    """All steps in groups, in the order of their first step: one pass over the file, however long the run was."""
+    return list(
+        map(
+            StepGroup._make,
+            recording._all(
+                "SELECT graph, kind, COUNT(*), MIN(id), MAX(id), SUM(ns), SUM(operations_ns), SUM(NOT complete)"
+                " FROM step GROUP BY graph, kind ORDER BY MIN(id)"
+            ),
         )
-    ]
+    )
+
+
+class BuiltGraph(NamedTuple):
+    """A distinct graph in numbers; `program` is the hash of its program."""
+
+    graph: int
+    program: str
+    nodes: int
+    operations: int
+    decisions: int
+    saved_bytes: int
+
+
+def built_graphs(recording: Recording) -> list[BuiltGraph]:
+    """The distinct graphs in numbers."""
+    found = recording._all("SELECT id, program, nodes, operations, decisions, IFNULL(saved_bytes, 0) FROM graph")
+    return list(map(BuiltGraph._make, found))
 
 
 def losses(recording: Recording) -> tuple[float, float] | None:

@@ -5,6 +5,7 @@ Nothing here may make the program fail: when the disk is full the recording stop
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import sqlite3
@@ -90,7 +91,7 @@ class Writer:
     def add_step(self, step: tuple[Any, ...], reads: Sequence[tuple[Any, Any, Any]]) -> None:
         """A step: the columns of the table without `reads`."""
         if self.stopped is None:
-            self._steps.append((*step, reads_text(reads)))
+            self._steps.append((*step, tuple(reads)))
 
     def update_rows(self, counts: Iterable[tuple[int, int, int]]) -> None:
         """(calls, nanoseconds, row) so far."""
@@ -131,7 +132,8 @@ class Writer:
             for statement, rows in self._pending:
                 run.executemany(statement, rows)
             run.executemany(f"INSERT INTO graph VALUES ({','.join('?' * 10)})", self._graphs)
-            run.executemany(f"INSERT INTO step VALUES ({','.join('?' * 11)})", self._steps)
+            steps = [(*step, reads_text(reads)) for *step, reads in self._steps]
+            run.executemany(f"INSERT INTO step VALUES ({','.join('?' * 11)})", steps)
             if open_graph is not None and open_step is not None:
                 run.execute(f"INSERT INTO graph VALUES ({','.join('?' * 10)})", _graph_row(open_graph))
                 run.execute(f"INSERT INTO step VALUES ({','.join('?' * 11)})", (*open_step, reads_text(open_reads)))
@@ -145,10 +147,8 @@ class Writer:
             self._steps.clear()
 
     def _stop(self, error: sqlite3.Error) -> None:
-        try:
+        with contextlib.suppress(sqlite3.Error):  # SQLite may have rolled back by itself
             self.connection.execute("ROLLBACK")
-        except sqlite3.Error:
-            pass  # SQLite has rolled back by itself
         where = self.path or "the recording in memory"
         self.stopped = f"plait: recording stopped: {where} cannot be written ({error}); the program goes on."
         print(self.stopped, file=sys.stderr)
@@ -171,12 +171,15 @@ class Writer:
         self._steps.clear()
 
 
+# One encoder for all: `json.dumps` would make one a call. It writes NaN and Infinity as words that Python also reads.
+_encode = json.JSONEncoder(separators=(",", ":")).encode
+
+
 def reads_text(reads: Sequence[tuple[Any, Any, Any]]) -> str | None:
     """Reads as the table keeps them: None when there are none."""
     if not reads:
         return None
-    # Python's JSON writes NaN and Infinity as words that it also reads.
-    return json.dumps([_shortened(each) for each in reads], separators=(",", ":"))
+    return _encode([_shortened(each) for each in reads])
 
 
 def _shortened(read: tuple[Any, Any, Any]) -> list[Any]:

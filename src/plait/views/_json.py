@@ -14,7 +14,7 @@ from typing import Any
 
 from plait.decisions import Place, Program, Survey
 from plait.graph._model import Graph, Site
-from plait.recording import Step, step_totals
+from plait.recording import Step
 from plait.views._lines import lines_of
 
 SHOW_VERSION = 1
@@ -29,7 +29,7 @@ def show_document(survey: Survey, places: Sequence[Place], programs: Sequence[Pr
         "version": SHOW_VERSION,
         "meta": survey.recording.meta,
         "notes": [{"kind": kind, "text": text} for kind, text in survey.recording.notes],
-        "steps": [total._asdict() for total in step_totals(survey.recording)],
+        "steps": _steps(survey),
         "programs": [_plain(program) for program in programs],
         "decisions": [_plain(place) | {"predicate": place.predicate} for place in places],
         "loops": [_plain(loop) for loop in survey.loops],
@@ -45,6 +45,16 @@ def show_document(survey: Survey, places: Sequence[Place], programs: Sequence[Pr
         },
     }  # fmt: skip
     return _dump(document)
+
+
+def _steps(survey: Survey) -> dict[str, Any]:
+    kinds: dict[str, dict[str, int]] = {}
+    for group in survey.groups:
+        sums = kinds.setdefault(group.kind, {"steps": 0, "ns": 0, "operations_ns": 0, "incomplete": 0, "not_kept": 0})
+        for name in ("steps", "ns", "operations_ns", "incomplete"):
+            sums[name] += getattr(group, name) or 0
+        sums["not_kept"] += group.steps if group.graph is None else 0
+    return kinds
 
 
 def graph_document(graph: Graph, step: Step | None = None) -> str:

@@ -49,7 +49,7 @@ def lines_of(survey: Survey, places: Sequence[Place]) -> Lines:
     for read in read_totals(survey.recording):
         place = survey.site(read.site)
         if place is not None:
-            at(place).runs = max(at(place).runs, read.count)
+            at(place).runs = max(at(place).runs, read.runs)
     saved_step = _add_saved(survey, at)
     lines = Lines(files, sum(total.ns for total in totals), saved_step)
     marks = [
@@ -65,19 +65,21 @@ def lines_of(survey: Survey, places: Sequence[Place]) -> Lines:
 
 
 def _per_site(survey: Survey, totals: Iterable[OpTotal]) -> dict[Site, tuple[int, int, int]]:
-    found: dict[Site, tuple[int, int, int]] = {}
+    """For every place: how often it ran, its operations, nanoseconds."""
+    per_op: dict[tuple[int, str], int] = {}
+    found: dict[int, tuple[int, int, int]] = {}
     for total in totals:
-        site = survey.site(total.site)
-        if site is None:
+        if total.site is None:
             continue
-        runs, ops, ns = found.get(site, (0, 0, 0))
         # An expression runs its outermost operation once a time; operations inside it may repeat.
-        found[site] = (max(runs, total.count), ops + total.count, ns + total.ns)
-    return found
+        runs = per_op[total.site, total.op] = per_op.get((total.site, total.op), 0) + total.runs
+        most, ops, ns = found.get(total.site, (0, 0, 0))
+        found[total.site] = (max(most, runs), ops + total.runs, ns + total.ns)
+    return {survey.sites[number]: numbers for number, numbers in found.items()}
 
 
 def _add_saved(survey: Survey, at: object) -> int | None:
-    heaviest = max(survey.variants, key=lambda each: each.saved_bytes or 0, default=None)
+    heaviest = max(survey.graphs, key=lambda each: each.saved_bytes, default=None)
     if heaviest is None or not heaviest.saved_bytes or heaviest.nodes > _LARGEST:
         return None
     graph = survey.recording.graph_number(heaviest.graph)
@@ -159,21 +161,21 @@ def _loop_marks(loops: Iterable[LoopTrips], survey: Survey) -> Iterable[Mark]:
         yield Mark("loop", text, loop.file, loop.line, 10)
 
 
-_CUTS = {
-    "detach": "detach", "data": ".data", "no_grad": "no_grad", "item": "item", "numpy": "numpy",
-}  # fmt: skip
+# Not worth a remark: nobody expects a gradient through these, and a switched off mode is shown where it is switched.
+_QUIET = frozenset({"boolean result", "no_grad", "inference_mode"})
+_COPIES = ("zeros_like", "ones_like", "full_like", "empty_like", "rand_like", "randn_like", "randint_like")
 
 
 def _cut_marks(survey: Survey, totals: Iterable[OpTotal]) -> Iterable[Mark]:
     counts: dict[tuple[str, int, str], int] = {}
     for total in totals:
         site = survey.site(total.site)
-        if total.cut is None or site is None:
+        if total.cut is None or site is None or total.cut in _QUIET or op_name(total.op) in _COPIES:
             continue
-        name = _CUTS.get(total.cut, total.cut)
-        text = name if name == op_name(total.op) else f"{op_name(total.op)}: {name}"
+        name = op_name(total.op)
+        text = name if name == total.cut else f"{name}, {total.cut}"
         key = (site.file, site.line, text)
-        counts[key] = counts.get(key, 0) + total.count
+        counts[key] = counts.get(key, 0) + total.runs
     for (file, line, text), count in counts.items():
         yield Mark("cut", f"{times(count)} {text}", file, line, 40)
 
@@ -185,10 +187,10 @@ def _other_marks(survey: Survey, totals: Iterable[OtherTotal]) -> Iterable[Mark]
             continue
         if total.kind == "backward":
             keeps = ", keeps the graph" if total.detail == "on" else ""
-            yield Mark("backward", f"{plural(total.count, 'backward pass', 'backward passes')}{keeps}",
+            yield Mark("backward", f"{plural(total.runs, 'backward pass', 'backward passes')}{keeps}",
                        site.file, site.line, 50)  # fmt: skip
         elif total.kind == "mode" and total.detail == "off":
-            yield Mark("cut", f"{times(total.count)} {total.what}", site.file, site.line, 40)
+            yield Mark("cut", f"{times(total.runs)} {total.what}", site.file, site.line, 40)
 
 
 def short_files(files: Iterable[str]) -> dict[str, str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from itertools import islice
 from typing import Any
 
 from plait._errors import NotFoundError
@@ -30,10 +31,9 @@ def perfetto(recording: Recording, step: Step) -> str:
         _name("thread_name", 1, "steps"),
         _name("thread_name", 2, f"operations of step {step.id}, one behind the other"),
     ]
-    events += [
-        _slice(f"step {each.id}", each.kind, 1, each.started * 1e6, each.ns / 1e3, {"graph": each.graph, "loss": each.loss})
-        for each in recording.steps[:_STEPS]
-    ]  # fmt: skip
+    for each in islice(recording.steps, _STEPS):
+        detail = {"graph": each.graph, "loss": each.loss}
+        events.append(_slice(f"step {each.id}", each.kind, 1, each.started * 1e6, each.ns / 1e3, detail))
     events += _operations(graph, times, start)
     return json.dumps({"displayTimeUnit": "ns", "traceEvents": events}, separators=(",", ":"))
 

@@ -9,10 +9,6 @@ from plait._errors import NotFoundError
 from plait.decisions import Survey, read_decisions, read_programs
 from plait.graph._notation import duration, number, plural, size
 from plait.recording import Recording, Step
-from plait.views._dot import dot
-from plait.views._json import graph_document, show_document
-from plait.views._mermaid import mermaid
-from plait.views._perfetto import perfetto
 from plait.views._source import source_view
 from plait.views._text import decisions_view, summary, variants_view
 from plait.views._theme import WIDTH, Paint
@@ -62,6 +58,8 @@ def show_graph(recording: Recording, step: int | None = None, *, colour: bool = 
 
 def show_json(recording: Recording) -> str:
     """The document of `plait show --json`."""
+    from plait.views._json import show_document
+
     survey = Survey(recording)
     return show_document(survey, read_decisions(survey), read_programs(survey))
 
@@ -123,17 +121,29 @@ def _next(path: str, paint: Paint) -> str:
     )
 
 
-EXPORTS = {"dot": dot, "mermaid": mermaid, "json": None, "perfetto": None}
+EXPORTS = ("dot", "mermaid", "json", "perfetto")
 
 
 def export(recording: Recording, to: str, step: int | None = None) -> str:
     """The graph of a step in one of the formats of `EXPORTS`."""
     found = _step(recording, step)
+    # Imported when asked for: `plait show` needs none of them and should answer quickly.
     if to == "perfetto":
+        from plait.views._perfetto import perfetto
+
         return perfetto(recording, found)
     graph = recording.graph_of(found)
-    write = EXPORTS[to]
-    return graph_document(graph, found) if write is None else write(graph)
+    if to == "json":
+        from plait.views._json import graph_document
+
+        return graph_document(graph, found)
+    if to == "mermaid":
+        from plait.views._mermaid import mermaid
+
+        return mermaid(graph)
+    from plait.views._dot import dot
+
+    return dot(graph)
 
 
 def graph_json(recording: Recording, step: int | None = None) -> str:

@@ -13,7 +13,7 @@ from plait.graph._fold import fold
 from plait.graph._marks import Fold
 from plait.graph._model import Graph, Node
 from plait.graph._notation import op_name, span, times, value_name, value_type
-from plait.views._tree import SMALL
+from plait.views._tree import SMALL, content
 
 BoxKind = Literal["op", "input", "decision", "group"]
 
@@ -55,10 +55,17 @@ def scene(graph: Graph) -> Scene:
     box_of: dict[int, str] = {}  # node -> its box
     decisions: list[tuple[str, Fold]] = []
     place: dict[str, int] = {}
-    stack: list[tuple[Fold, str | None]] = [(child, None) for child in reversed(_inside(fold(graph)))]
+    root = fold(graph)
+    inputs = [item for item in _everything(root) if item.kind == "input"]
+    stack: list[tuple[Fold, str | None]] = [(child, None) for child in reversed([*inputs, *content(root).children])]
+    drawn: set[int] = set()  # inputs stand outside of everything, once
     while stack:
         item, parent = stack.pop()
         name = f"b{len(boxes)}"
+        if item.kind == "input":
+            if id(item) in drawn:
+                continue
+            drawn.add(id(item))
         if item.kind in ("frame", "loop"):
             boxes.append(Box(name, "group", _group_lines(item), parent))
             stack.extend((child, name) for child in reversed(item.children))
@@ -91,10 +98,13 @@ def scene(graph: Graph) -> Scene:
     return Scene(tuple(boxes), tuple(arrows.values()))
 
 
-def _inside(root: Fold) -> tuple[Fold, ...]:
-    while len(root.children) == 1 and root.children[0].kind == "frame":
-        root = root.children[0]
-    return root.children
+def _everything(root: Fold) -> list[Fold]:
+    found, stack = [], [root]
+    while stack:
+        item = stack.pop()
+        found.append(item)
+        stack.extend(reversed(item.children))
+    return found
 
 
 def _group_lines(item: Fold) -> tuple[str, ...]:

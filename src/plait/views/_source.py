@@ -12,7 +12,7 @@ from plait.views._lines import Line, Lines, lines_of, short_files
 from plait.views._theme import NAMES, SIGNS, WIDTH, Paint
 
 _GAP = 2  # lines without anything of their own that are still shown between two that have something
-_LEFT = 40  # columns of numbers in front of the source
+_LEFT = 37  # columns of numbers in front of the source
 
 
 def source_view(survey: Survey, places: Sequence[Place], paint: Paint, width: int = WIDTH) -> str:
@@ -60,7 +60,7 @@ def _file(
 ) -> Iterable[str]:
     spent = sum(line.ns for line in by_line.values())
     yield f"{paint('bold', name)}   {plural(sum(line.ops for line in by_line.values()), 'op')}, {duration(spent)}"
-    head = f"{'runs':>6} {'ops':>6} {'time':>7} {'%':>3} {'saved':>7} {'line':>5}"
+    head = f"{'runs':>5} {'ops':>5} {'time':>6} {'%':>3} {'saved':>6} {'line':>5}"
     yield paint("dim", head)
     if text is None:
         rows: list[str] = []
@@ -92,18 +92,18 @@ def _line(number: int, source: str, line: Line | None, lines: Lines, paint: Pain
         yield f"{text}   {_remark(marks[0], paint)}"
         return
     yield text
-    indent = len(source) - len(source.lstrip())
     for mark in marks:
+        indent = min(len(source) - len(source.lstrip()), max(room - len(mark.text) - 2, 0))
         yield " " * (_LEFT + indent) + _remark(mark, paint, room - indent)
 
 
 def _numbers(line: Line, lines: Lines) -> str:
     if not line.ops:
-        return " " * 33
+        return " " * 29
     share = f"{100 * line.ns / lines.ns:.0f}" if lines.ns else ""
     saved = size(line.saved) if line.saved else ""
-    time = duration(line.ns) if line.ns else ""
-    return f"{compact(line.runs):>6} {compact(line.ops):>6} {time:>7} {share:>3} {saved:>7}"
+    time = duration(line.ns, short=True) if line.ns else ""
+    return f"{compact(line.runs):>5} {compact(line.ops):>5} {time:>6} {share:>3} {saved:>6}"
 
 
 def _remark(mark: Mark, paint: Paint, room: int = WIDTH) -> str:
@@ -111,7 +111,7 @@ def _remark(mark: Mark, paint: Paint, room: int = WIDTH) -> str:
 
 
 def compact(count: int) -> str:
-    """A count in at most six columns.
+    """A count in at most five columns.
 
     >>> compact(12345), compact(1_234_567), compact(45_600_000)
     ('12345', '1.2M', '46M')

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from plait.decisions import Parting, Place, Program, Survey
-from plait.graph._marks import MarkKind
 from plait.graph._notation import duration, number, plural, shorten, size, span, times
-from plait.recording import losses, op_totals, step_totals
+from plait.recording import losses, op_totals
 from plait.views._lines import describe, short_files, where
 from plait.views._theme import SIGNS, WIDTH, Paint
 
@@ -31,35 +30,42 @@ def summary(survey: Survey, places: Sequence[Place], paint: Paint) -> str:
 
 def _program(meta: dict[str, str]) -> str:
     text = " ".join(filter(None, (meta.get("program"), meta.get("arguments")))) or "(not named)"
-    status = meta.get("status")
-    ended = f", ended with status {status}" if status not in (None, "", "0", "done") else ""
+    status = meta.get("exit_status", "0")
+    ended = f", ended with status {status}" if status != "0" else ""
+    if meta.get("status", "").startswith("stopped by") and "SystemExit" not in meta["status"]:
+        ended = f", {meta['status']}"
+    elif meta.get("status") == "running":
+        ended = ", still running or killed before it ended"
     versions = [f"{name} {meta[name]}" for name in ("python", "torch") if meta.get(name)]
     return shorten(text, 60) + ended + (f"   ({', '.join(versions)})" if versions else "")
 
 
 def _steps(survey: Survey) -> str:
-    totals = step_totals(survey.recording)
-    if not totals:
+    if not survey.groups:
         return "none"
-    parts = [plural(total.count, _KINDS.get(total.kind, total.kind)) for total in totals]
-    text = ", ".join(parts)
-    main = next((total for total in totals if total.kind != "rest"), totals[0])
-    if main.count > 1:
-        text += f"; {duration(main.ns / main.count)} each"
+    kinds: dict[str, list[int]] = {}
+    for group in survey.groups:
+        sums = kinds.setdefault(group.kind, [0, 0])
+        sums[0] += group.steps
+        sums[1] += group.ns
+    ordered = sorted(kinds.items(), key=lambda item: (item[0] == "rest", -item[1][0]))
+    text = ", ".join(plural(count, _KINDS.get(kind, kind)) for kind, (count, _) in ordered)
+    _, (count, ns) = ordered[0]
+    if count > 1:
+        text += f"; {duration(ns / count)} each"
     if (ends := losses(survey.recording)) is not None:
-        text += f"; loss {number(ends[0])}" + (f" to {number(ends[1])}" if main.count > 1 else "")
+        text += f"; loss {number(ends[0])}" + (f" to {number(ends[1])}" if count > 1 else "")
     return text
 
 
 def _graphs(survey: Survey) -> str:
-    built = [each for each in survey.variants if each.steps]
+    built = survey.graphs
     if not built:
         return "none"
-    programs = len({each.program for each in built})
-    largest = max(each.operations for each in built)
-    smallest = min(each.operations for each in built)
-    text = f"{len(built):,} distinct, {plural(programs, 'program')}; {span(smallest, largest)} ops"
-    kept = max(each.saved_bytes or 0 for each in built)
+    operations = [each.operations for each in built]
+    kept = max(each.saved_bytes for each in built)
+    text = f"{len(built):,} distinct, {plural(len(survey.programs), 'program')}"
+    text += f"; {span(min(operations), max(operations))} ops"
     return text + (f"; up to {size(kept)} kept for backward" if kept else "")
 
 
@@ -70,7 +76,8 @@ def _decisions(places: Sequence[Place]) -> str:
     if deciding:
         count = sum(place.count for place in deciding)
         both = sum(len(place.arms) > 1 for place in deciding)
-        fell = "always fell the same way" if not both else f"{both:,} went both ways"
+        fell = "always the same way" if not both else "which went both ways" if len(deciding) == 1 else (
+            f"{both:,} went both ways")  # fmt: skip
         parts.append(f"{count:,} at {plural(len(deciding), 'place')}, {fell}")
     if reading:
         parts.append(f"{plural(sum(place.count for place in reading), 'value')} only read, nothing decided")
@@ -80,7 +87,7 @@ def _decisions(places: Sequence[Place]) -> str:
 def _time(survey: Survey) -> str:
     meta = survey.recording.meta
     totals = op_totals(survey.recording)
-    count, spent = sum(total.count for total in totals), sum(total.ns for total in totals)
+    count, spent = sum(total.runs for total in totals), sum(total.ns for total in totals)
     parts = []
     if meta.get("seconds"):
         parts.append(f"{duration(float(meta['seconds']) * 1e9)} in all")
@@ -124,12 +131,14 @@ def _program_block(program: Program, names: dict[str, str], paint: Paint, width:
     facts = f"{plural(program.steps, kind)}, {plural(program.graphs, 'graph')}, {span(*program.operations)} ops"
     if program.sizes:
         facts += f"; {program.sizes}"
+    if program.trips:
+        facts += f"; rounds {program.trips}"
     yield f"{paint('bold', head)}   {shorten(facts, width - len(head) - 3)}"
-    if program.graphs == 1 and not program.rows[0].trips:
+    if program.graphs == 1:
         return
     rows = program.rows
     sizes = max((len(row.sizes) for row in rows), default=0)
-    sizes = min(max(sizes, 5 if sizes else 0), 34)
+    sizes = min(max(sizes, 5 if sizes else 0), 24)
     trips = min(max((len(row.trips) for row in rows), default=0), 16)
     trips = max(trips, 6 if trips else 0)
     columns = [f"{'graph':>7}", f"{'steps':>6}", f"{'first':>6}", f"{'ops':>5}"]
@@ -151,30 +160,46 @@ def _parting(parting: Parting, names: dict[str, str]) -> str:
     at = f"{where(parting.site, names)} " if parting.site is not None else ""
     if parting.kind in ("decision", "loop"):
         asked = parting.site.expression if parting.site is not None else "a decision"
-        return f"{at}{shorten(asked, 24)}: {parting.here}, there {parting.there}"
-    return f"{at}{parting.here}, there {parting.there}"
+        at += f"{shorten(asked, 24)}: " if parting.kind == "decision" else f"{shorten(asked, 24)} "
+    return f"{at}{parting.here}" + (f", there {parting.there}" if parting.there else "")
 
 
 def decisions_view(places: Sequence[Place], survey: Survey, paint: Paint, width: int = WIDTH) -> str:
-    """One line a place: where, what was asked, how it fell; below it which line each outcome led to."""
+    """A block for every decision, with the line each outcome led to; a line for every value that was only read."""
     if not places:
         return "No tensor was asked for its value."
     names = short_files(site.file for site in survey.sites.values())
-    at = [where(place.site, names) if place.site is not None else "(unknown line)" for place in places]
-    first = min(max(map(len, at)), 30)
-    second = min(max(len(place.predicate) for place in places), 36)
-    lines = []
-    for name, place in zip(at, places):
-        kind: MarkKind = "decision" if place.decides else "read"
-        rest = width - first - second - 6
-        lines.append(
-            f"{paint(kind, SIGNS[kind])} {shorten(name, first):<{first}}  {shorten(place.predicate, second):<{second}}"
-            f"  {shorten(describe(place), max(rest, 24))}".rstrip()
-        )
-        for arm in place.arms:
-            if arm.line is not None and len(place.arms) > 0:
-                text = f"{arm.outcome!s:<5} {times(arm.count):>8}  line {arm.line}: {arm.text}"
-                lines.append(paint("dim", " " * (first + 4) + shorten(text, width - first - 4)))
+    at = {place: where(place.site, names) if place.site is not None else "(unknown line)" for place in places}
+    first = min(max(map(len, at.values())), 36)
+    lines: list[str] = []
+    for place in places:
+        if place.decides:
+            sign = paint("decision", SIGNS["decision"])
+            lines.append(f"{sign} {shorten(at[place], first):<{first}}  {shorten(place.predicate, width - first - 4)}")
+            lines += [" " * (first + 4) + line for line in _fell(place, paint, width - first - 4)]
+    reads = [place for place in places if not place.decides]
+    second = min(max((len(place.predicate) for place in reads), default=0), 36)
+    for place in reads:
+        head = f"{paint('read', SIGNS['read'])} {shorten(at[place], first):<{first}}"
+        middle = f"{shorten(place.predicate, second):<{second}}"
+        lines.append(f"{head}  {middle}  {shorten(describe(place), width - first - second - 6)}".rstrip())
     if any(place.sampled for place in places):
         lines.append(paint("dim", "Values and closest distances come from a part of the steps; counts are exact."))
     return "\n".join(lines)
+
+
+def _fell(place: Place, paint: Paint, width: int) -> Iterable[str]:
+    """How a decision fell: one line an outcome, then its numbers."""
+    wide = max((len(times(arm.count)) for arm in place.arms), default=0)
+    for arm in place.arms:
+        text = f"{times(arm.count):>{wide}} {arm.outcome!s:<5}"
+        if arm.line is not None:
+            text += paint("dim", f"  line {shorten(f'{arm.line}: {arm.text}', width - len(text) - 7)}")
+        yield text.rstrip()
+    if not place.arms:
+        yield f"{times(place.count)} {place.how}"
+    if place.numbers is not None:
+        low, mean, high = (number(each) for each in (place.numbers.low, place.numbers.mean, place.numbers.high))
+        yield f"value {low}" if low == high else f"values {low} to {high}, mean {mean}"
+    if place.closest is not None:
+        yield f"closest {number(place.closest)} (step {place.closest_step})"

@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import os
-import shutil
+import re
 from typing import TextIO
 
 from plait.graph._marks import MarkKind
 
-WIDTH = 100
+WIDTH = 100  # where the width is not known
+_WIDEST = 120
 
 # One sign a kind of remark, in the order of the legend.
 SIGNS: dict[MarkKind, str] = {
     "decision": "?", "read": "·", "loop": "↻", "cut": "/", "write": "!", "backward": "←", "finding": "!",
 }  # fmt: skip
 NAMES: dict[MarkKind, str] = {
-    "decision": "decision", "read": "value read, nothing decided", "loop": "loop, with its rounds",
+    "decision": "decision", "read": "value only read", "loop": "loop and its rounds",
     "cut": "gradient path cut", "write": "written in place", "backward": "backward pass", "finding": "finding",
 }  # fmt: skip
 
@@ -44,6 +45,35 @@ def colours(stream: TextIO) -> bool:
     return not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb" and stream.isatty()
 
 
+def visible(text: str) -> int:
+    """Columns that a text takes, colours aside."""
+    return len(_CODE.sub("", text))
+
+
+def clip(text: str, width: int) -> str:
+    """The text, cut to `width` columns with `...` at its end; colours take none.
+
+    >>> clip("for x in windows", 10), visible(clip("\x1b[2mfor x in windows\x1b[0m", 10))
+    ('for x i...', 10)
+    """
+    if visible(text) <= width:
+        return text
+    kept, room = [], max(width - 3, 0)
+    coloured = False
+    for part in _CODE.split(text):  # text and codes by turns
+        if part.startswith("\x1b["):
+            kept.append(part)
+            coloured = part != _RESET
+        elif room > 0:
+            kept.append(part[:room])
+            room -= len(part)
+            if room <= 0:
+                break
+    return "".join(kept) + "..." + (_RESET if coloured else "")
+
+
+_RESET = "\x1b[0m"
+_CODE = re.compile(r"(\x1b\[\d*m)")
 _ASCII = str.maketrans({"├": "|", "└": "`", "│": "|", "─": "-", "↻": "@", "←": "<", "·": "."})
 
 
@@ -61,5 +91,9 @@ def fit(text: str, encoding: str | None) -> str:
 
 
 def width(stream: TextIO) -> int:
-    """Columns to write: those of the terminal, at most WIDTH and at least 60."""
-    return max(60, min(WIDTH, shutil.get_terminal_size((WIDTH, 24)).columns)) if stream.isatty() else WIDTH
+    """Columns to write: those of the terminal within reason; 100 for files and pipes."""
+    try:
+        columns = os.get_terminal_size(stream.fileno()).columns
+    except (OSError, ValueError):  # not a terminal, or a stream without a file behind it
+        return WIDTH
+    return max(60, min(_WIDEST, columns or WIDTH))

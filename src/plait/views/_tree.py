@@ -21,9 +21,11 @@ from plait.graph._notation import (
 )
 from plait.recording import Read, Sample
 from plait.views._lines import short_files
-from plait.views._theme import SIGNS, WIDTH, Paint
+from plait.views._theme import SIGNS, WIDTH, Paint, clip, visible
 
 SMALL = 30  # graphs with fewer nodes show the numbers of their backward walk
+_KINDS = {"carried": ""}
+_EVENTS = {"optimizer": "optimizer step"}
 _INPUTS = 12  # inputs that are listed; the rest is counted
 
 
@@ -48,14 +50,16 @@ def tree_view(
     """The folded graph. `reads` are the numbers of one step, `samples` the elements of its small tensors."""
     drawing = _Drawing(graph, paint, width, short_files(s.file for s in graph.sites), reads, samples)
     lines = [*_inputs(drawing)]
-    root = fold(graph)
-    around = root.count
-    # The functions around everything say nothing about the step; begin where something happens.
+    root = content(fold(graph))
+    lines += _children(drawing, root, "", max(root.count, 1))
+    return "\n".join(lines) if lines else "(nothing was computed)"
+
+
+def content(root: Fold) -> Fold:
+    """Where something happens first: the functions under way around everything say nothing about the step."""
     while len(inside := _inside(root)) == 1 and _only_around(inside[0]):
         root = inside[0]
-        around = root.count
-    lines += _children(drawing, root, "", max(around, 1))
-    return "\n".join(lines) if lines else "(nothing was computed)"
+    return root
 
 
 def _inputs(drawing: _Drawing) -> Iterator[str]:
@@ -65,7 +69,8 @@ def _inputs(drawing: _Drawing) -> Iterator[str]:
     listed = nodes if small else [node for node in nodes if node.op not in ("parameter", "buffer")]
     for node in listed[:_INPUTS]:
         value = graph.values[node.outputs[0]]
-        text = f"{value_name(graph, value)} = {node.op} {value_type(value)}"
+        text = f"{value_name(graph, value)} = {_KINDS.get(node.op, node.op + ' ')}{value_type(value)}"
+        text += "  from an earlier step" if node.op == "carried" else ""
         if small and (shown := _sample(drawing, node.id, "value")):
             text += drawing.paint("dim", f"  {shown}")
         yield _with_place(drawing, text, node.site)
@@ -139,7 +144,10 @@ def _item(drawing: _Drawing, item: Fold, branch: str, deeper: str, around: int) 
         yield branch + _with_place(drawing, f"{times(item.count)} {item.label} again", item.site, len(deeper))
     elif item.kind == "loop":
         trips = f"x {span(*item.trips)}" if item.trips is not None else "rounds unknown"
-        text = f"{often}{paint('loop', SIGNS['loop'])} {item.label}  {paint('loop', trips)}"
+        if item.count > 1 and item.trips is not None:
+            trips += f", {_rounds(graph, item):,} rounds in all"
+        label = shorten(item.label, max(drawing.width - len(deeper) - len(often + trips) - 4, 20))
+        text = f"{often}{paint('loop', SIGNS['loop'])} {label}  {paint('loop', trips)}"
         yield branch + _with_place(drawing, text, None, len(deeper))
     elif item.kind == "decision":
         site = graph.site_of(graph.decisions[item.members[0]])
@@ -158,23 +166,29 @@ def _item(drawing: _Drawing, item: Fold, branch: str, deeper: str, around: int) 
     else:
         event = graph.events[item.members[0]]
         detail = f" {event.detail}" if event.detail else ""
-        yield branch + _with_place(drawing, f"{often}{event.kind}{detail}", item.site, len(deeper))
+        text = f"{often}{_EVENTS.get(event.kind, event.kind)}{detail}"
+        yield branch + _with_place(drawing, text, item.site, len(deeper))
 
 
 def _op(graph: Graph, nodes: Sequence[Node], with_elements: bool) -> str:
     node = nodes[0]
     # A value that changes name or number from round to round is shown as in the first one.
-    names = [value_name(graph, edge.value) for edge in node.inputs]
+    names = _few([value_name(graph, edge.value) for edge in node.inputs])
     arguments = ", ".join([*names, node.arguments] if node.arguments else names)
     if with_elements and not names:  # a tensor that is made from numbers: they stand behind it
         arguments = "..." if node.arguments else ""
     outputs = [graph.values[each] for each in node.outputs]
-    made = ", ".join(_laid_over(graph, nodes, place) for place in range(len(outputs)))
-    name = ", ".join(value_name(graph, value) for value in outputs)
+    made = ", ".join(_few([_laid_over(graph, nodes, place) for place in range(len(outputs))]))
+    name = ", ".join(_few([value_name(graph, value) for value in outputs]))
     cut = f"  {SIGNS['cut']} {node.cut}" if node.cut else ""
     written = f"  {SIGNS['write']} writes {value_name(graph, node.writes[0])}" if node.writes else ""
     text = f"{op_name(node.op)}({shorten(arguments, 60)})"
     return (f"{name} = " if name else "") + text + (f"  {made}" if made else "") + cut + written
+
+
+def _few(names: Sequence[str]) -> list[str]:
+    """The names, or the first ones and the last of many."""
+    return list(names) if len(names) <= 6 else [*names[:2], "...", names[-1]]
 
 
 def _laid_over(graph: Graph, nodes: Sequence[Node], place: int) -> str:
@@ -192,6 +206,8 @@ def _decision(drawing: _Drawing, item: Fold) -> str:
     site = graph.site_of(decisions[0])
     name = value_name(graph, decisions[0].value)
     asked = (site.expression if site is not None else "") or f"{decisions[0].how} of {name}"
+    if site is not None and site.test is not None and site.test.role == "part":
+        asked = f"{shorten(site.test.expression, 40)}, {asked}"
     outcomes = [decision.outcome for decision in decisions]
     reads = [drawing.reads[each.id] for each in decisions if each.id < len(drawing.reads)]
     if len(decisions) == 1:
@@ -251,23 +267,9 @@ def _sample(drawing: _Drawing, node: int, what: str) -> str:
 def _with_place(drawing: _Drawing, text: str, number: int | None, indent: int = 0) -> str:
     """The text with its line of the source at the right edge."""
     site = drawing.graph._site_by_id.get(number) if number is not None else None
+    width = drawing.width - indent
     if site is None:
-        return text
+        return clip(text, width)
     place = f"{drawing.files.get(site.file, site.file)}:{site.line}"
-    room = drawing.width - indent - _visible(text)
-    if room < len(place) + 2:
-        text = shorten(text, drawing.width - indent - len(place) - 2) if "\x1b" not in text else text
-        room = max(drawing.width - indent - _visible(text), len(place) + 2)
-    return text + drawing.paint("dim", place.rjust(room))
-
-
-def _visible(text: str) -> int:
-    length, inside = 0, False
-    for character in text:
-        if character == "\x1b":
-            inside = True
-        elif inside:
-            inside = character != "m"
-        else:
-            length += 1
-    return length
+    text = clip(text, max(width - len(place) - 2, 20))
+    return text + drawing.paint("dim", place.rjust(max(width - visible(text), len(place) + 2)))

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from plait._api import record as record
+    from plait._api import view as view
     from plait._errors import PlaitError as PlaitError
     from plait.graph import Graph as Graph
     from plait.recording import Recording as Recording
@@ -20,10 +21,13 @@ _HOMES = {
     "PlaitError": "plait._errors",
     "Recording": "plait.recording",
     "load": "plait.recording",
+    "load_ipython_extension": "plait.integrations._ipython",
     "record": "plait._api",
+    "unload_ipython_extension": "plait.integrations._ipython",
+    "view": "plait._api",
 }
 
-__all__ = ["Graph", "PlaitError", "Recording", "load", "record"]
+__all__ = ["Graph", "PlaitError", "Recording", "load", "record", "view"]
 
 
 def __getattr__(name: str) -> Any:

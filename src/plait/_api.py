@@ -6,7 +6,12 @@ import os
 from typing import TYPE_CHECKING, Literal
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from plait.graph._marks import Mark
     from plait.recorder import Record
+    from plait.recording import Recording
+    from plait.views import Page
 
 
 def record(
@@ -39,3 +44,21 @@ def record(
     from plait.recorder import record as start
 
     return start(path, values=values, limit=limit, overwrite=overwrite)
+
+
+def view(
+    recording: Recording | str | os.PathLike[str], *, step: int | None = None, marks: Iterable[Mark] = ()
+) -> Page:
+    """The page of a recording: left as the last line of a cell it is shown there; `.open()` shows it in the browser.
+
+    >>> plait.view("run.plait", step=12).save("step.html")   # doctest: +SKIP
+
+    Args:
+        recording: a recording, or the name of its file.
+        step: the step to begin with (-1 is the last); by default the last that trained or ran a model.
+        marks: remarks at lines of the source, shown beside those that the page has of its own.
+    """
+    from plait.recording import Recording, load
+    from plait.views import Page
+
+    return Page(recording if isinstance(recording, Recording) else load(os.fspath(recording)), marks, step)

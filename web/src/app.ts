@@ -9,6 +9,15 @@ import { SourceView } from "./sourceview";
 import { fromHash, initial, toHash, type State, type View } from "./state";
 import type { Store } from "./store";
 
+/** Writes the state into the address; a page inside a notebook has none. */
+export function remember(hash: string): void {
+  try {
+    history.replaceState(null, "", hash);
+  } catch {
+    // about:srcdoc: the state lives as long as the frame.
+  }
+}
+
 export interface Part {
   readonly element: HTMLElement;
   /** Draws the state; `before` is what was drawn last, null the first time. */
@@ -116,7 +125,7 @@ export class App {
   private set(state: State, write: boolean): void {
     if (!this.parts.has(state.view)) state = { ...state, view: "run" };
     this.state = state;
-    if (write) history.replaceState(null, "", toHash(state));
+    if (write) remember(toHash(state));
     this.draw();
   }
 

@@ -19,6 +19,18 @@ export function sparkline(values: readonly (number | null)[], width: number, hei
   return s("svg", { class: "spark", viewBox: `0 0 ${width} ${height}`, width, height, role: "img", "aria-label": "values over the steps" }, s("path", { d: path }), ...dots);
 }
 
+/** Of at most 500 of the values. */
+function median(row: Row, first: number, last: number): number {
+  const found: number[] = [];
+  const step = Math.max(1, Math.floor((last - first) / 500));
+  for (let k = first; k < last; k += step) {
+    const value = row.value!(k);
+    if (value !== null && Number.isFinite(value)) found.push(value);
+  }
+  found.sort((a, b) => a - b);
+  return found[Math.floor(found.length / 2)] ?? 0;
+}
+
 export interface Row {
   name: string;
   height: number;
@@ -210,11 +222,21 @@ export class Strips {
     pen.lineTo(pen.canvas.clientWidth, y + row.height + 0.5);
     pen.stroke();
     if (low > high) return;
-    const tall = (value: number): number => y + row.height - 1 - ((value - low) / (high - low || 1)) * (row.height - 3);
+    // A few steps far above the others (the first one warms up) would leave a flat line of the rest.
+    const logarithmic = low > 0 && high > 50 * median(row, first, last);
+    if (logarithmic) {
+      pen.fillStyle = faint;
+      pen.textAlign = "left";
+      pen.fillText("log", pen.canvas.clientWidth - 20, y + 10);
+    }
+    const scale = logarithmic ? Math.log : (value: number): number => value;
+    [low, high] = [scale(low), scale(high)];
+    const tall = (value: number): number => y + row.height - 1 - ((scale(value) - low) / (high - low || 1)) * (row.height - 3);
     pen.strokeStyle = pen.fillStyle = ink;
     pen.lineWidth = 1.3;
     pen.beginPath();
     let down = false;
+    let gap = 0;
     const stride = Math.max(1, Math.floor(0.5 / each));
     for (let step = first; step < last; step += stride) {
       // Within a stretch thinner than a pixel only the extremes matter.
@@ -226,9 +248,11 @@ export class Strips {
         most = Math.max(most, value);
       }
       if (least > most) {
-        down = down && each < 1;
+        gap++;
+        down = down && each < 1 && gap < 12;
         continue;
       }
+      gap = 0;
       const px = x(step) + each / 2;
       if (down) pen.lineTo(px, tall(least));
       else pen.moveTo(px, tall(least));

@@ -17,6 +17,7 @@ export function standalone(picture: Picture): string {
     s("style", {}, style),
     tips(),
     s("rect", { x: -margin, y: -margin, width: w + 2 * margin, height: h + 2 * margin, fill: colours.getPropertyValue("--page").trim() }),
+    whole.groups,
     whole.edges,
     whole.nodes,
   );

@@ -1,6 +1,6 @@
 /** The part that shows the graph of a step: the picture, what can be done with it, and the panel beside it. */
 
-import type { App, Part } from "./app";
+import { remember, type App, type Part } from "./app";
 import { h, replace } from "./dom";
 import { save, standalone, toPng } from "./export";
 import { reach, reachedNodes, type Reach } from "./gradient";
@@ -10,7 +10,7 @@ import { layOutAside } from "./layout/client";
 import { Panel } from "./panel";
 import { Picture, sizeOf } from "./picture";
 import { firstOpen, makeScene, type Reading, type Scene } from "./scene";
-import type { Overlay, State } from "./state";
+import { toHash, type Overlay, type State } from "./state";
 import { Told } from "./store";
 import type { StatsWire } from "./wire";
 import { Viewport } from "./viewport";
@@ -39,6 +39,7 @@ export class GraphView implements Part {
   private turn = 0;
   private readonly overlay: HTMLSelectElement;
   private readonly held: HTMLInputElement;
+  private readonly read: HTMLInputElement;
 
   constructor(readonly app: App) {
     this.panel = new Panel(this);
@@ -46,9 +47,11 @@ export class GraphView implements Part {
       h("option", { value: "none" }, "no overlay"), h("option", { value: "gradient" }, "backward: gradients"),
       h("option", { value: "time" }, "time"), h("option", { value: "saved" }, "saved for backward"));
     this.held = h("input", { type: "checkbox", onchange: () => app.go({ held: this.held.checked }) });
+    this.read = h("input", { type: "checkbox", onchange: () => app.go({ read: this.read.checked }) });
     const tool = (name: string, title: string, act: () => void): HTMLElement => h("button", { title, onclick: act }, name);
     this.bar.append(
       this.overlay, h("label", { class: "check" }, this.held, " parameters"),
+      h("label", { class: "check", title: "values that were only read, nothing decided" }, this.read, " reads"),
       tool("open all", "open every function and loop", () => this.openAll()),
       tool("fold", "fold every function and loop", () => app.go({ open: [], rounds: new Map() })),
       tool("reset", "open what was open at first", () => app.go({ open: null, rounds: new Map(), node: null, box: null, trail: null })),
@@ -77,6 +80,7 @@ export class GraphView implements Part {
     const turn = ++this.turn;
     this.overlay.value = state.overlay;
     this.held.checked = state.held;
+    this.read.checked = state.read;
     try {
       if (this.shown === null || this.shown.step !== state.step) {
         const last = this.shown;
@@ -126,7 +130,7 @@ export class GraphView implements Part {
     const at = state.node !== null ? from.foldOfNode[state.node] : state.box?.startsWith("f") === true ? Number(state.box.slice(1)) : undefined;
     const next = at === undefined ? undefined : moved(at);
     this.app.state = { ...state, open, rounds, node: null, box: next === undefined ? null : `f${next}` };
-    history.replaceState(null, "", location.hash);
+    remember(toHash(this.app.state));
   }
 
   private async draw(state: State, before: State | null, turn: number): Promise<void> {
@@ -139,11 +143,11 @@ export class GraphView implements Part {
       if (missing.length > 0 && (before === null || before.node !== state.node)) open = new Set([...open, ...missing]);
       if (missing.length > 0) this.app.state = state = { ...state, open: [...open] };
     }
-    const key = JSON.stringify([state.step, [...open].sort(), [...state.rounds], state.held]);
+    const key = JSON.stringify([state.step, [...open].sort(), [...state.rounds], state.held, state.read]);
     const fresh = key !== this.sceneKey;
     if (fresh) {
       const scene = makeScene(graph, this.app.store.sites, {
-        open, rounds: state.rounds, held: state.held, reads, places: this.app.store.placeOfSite,
+        open, rounds: state.rounds, held: state.held, read: state.read, reads, places: this.app.store.placeOfSite,
       });
       const flat = scene.boxes.map((box) => ({ id: box.id, parent: box.parent, open: box.open, ...sizeOf(box) }));
       const arrows = scene.arrows.map(({ from, to, kind }) => ({ from, to, kind }));

@@ -1,7 +1,7 @@
 /** What stands in a box: a few short lines that fit. */
 
 import type { BoxKind, SceneOptions } from "./scene";
-import { outcomesOf } from "./scene";
+import { decides, outcomesOf } from "./scene";
 import type { Fold, Graph } from "./graph";
 import type { Sites } from "./site";
 import { grouped, number, plural, shorten, span } from "./words";
@@ -117,7 +117,7 @@ function opLabel(words: Words, fold: Fold): Label {
   }
   for (const sample of graph.samples.get(node) ?? []) {
     if (sample.output !== 0) continue;
-    lines.push(sample.what === "value" ? `= ${sample.text}` : `∂ = ${sample.text}`);
+    lines.push(sample.what === "value" ? `= ${sample.text}` : `grad ${sample.text}`);
   }
   const cut = graph.cut(node);
   const label = plain(fold.kind === "input" ? "input" : "op", lines, times(words.counts[fold.id]!));
@@ -186,12 +186,11 @@ function decisionLabel(words: Words, fold: Fold): Label {
   const name = graph.valueName(graph.decisionValue[first]!);
   const expression = site?.test != null && site.test[4] !== "whole" ? site.test[3] : (site?.expression ?? "");
   const asked = expression || `${how} of ${name}`;
-  const decides = graph.wire.decisions.outcome[first]! >= 0 || site?.test != null;
   const shown = [...fold.members].filter(
     (each) => words.shown === null || graph.decisionRegion[each]! < 0 || words.shown[graph.decisionRegion[each]!] === 1,
   );
   const readings = shown.map((each) => options.reads[each]).filter((each) => each != null);
-  if (!decides) {
+  if (!decides(graph, words.sites, fold.id)) {
     const values = readings.map((each) => each.value).filter((each): each is number => typeof each === "number");
     const text = values.length === 0 ? how : values.length === 1 ? number(values[0]!) : `${number(Math.min(...values.slice(0, 5000)))} to ${number(Math.max(...values.slice(0, 5000)))}`;
     return plain("read", [asked, `${how}: ${text}`], times(words.counts[fold.id]!));

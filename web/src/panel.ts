@@ -188,7 +188,7 @@ export class Panel {
     const rows: [string, Child][] = [];
     const value = graph.decisionValue[first]!;
     rows.push(["asked", h("span", {}, `${graph.text(graph.wire.decisions.how[first]!)} of `, this.nodeButton(graph.valueNode[value]!, graph.valueName(value)), ` ${graph.typeText(value)}`)]);
-    const options = { open: new Set<string>(), rounds: app.state.rounds, held: false, reads, places: app.store.placeOfSite };
+    const options = { open: new Set<string>(), rounds: app.state.rounds, held: false, read: false, reads, places: app.store.placeOfSite };
     const shownNow = shownRegions(graph, app.state.rounds);
     const counts = countShown(graph, shownNow);
     const [no, yes] = outcomesOf({ graph, sites: app.store.sites, options, shown: shownNow, counts, small: false }, fold.id);

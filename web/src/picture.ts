@@ -35,6 +35,7 @@ export interface Lit {
 
 export class Picture {
   readonly edges = s("g", { class: "edges", "aria-hidden": "true" });
+  readonly groups = s("g", { class: "groups" });
   readonly nodes = s("g", { class: "nodes" });
   private drawn: [number, number, number, number] | null = null;
 
@@ -60,11 +61,14 @@ export class Picture {
         const [bx, by, bw, bh] = this.rect(k);
         return `M${bx.toFixed()} ${by.toFixed()}h${bw.toFixed()}v${bh.toFixed()}h${-bw.toFixed()}z`;
       });
+      this.groups.replaceChildren();
       this.nodes.replaceChildren(s("path", { class: "dense", d: path.join("") }));
       this.edges.replaceChildren();
       return;
     }
-    this.nodes.replaceChildren(...inSight.map((k) => this.box(k)));
+    // Open groups lie below the arrows, everything else above them.
+    this.groups.replaceChildren(...inSight.filter((k) => this.scene.boxes[k]!.open).map((k) => this.box(k)));
+    this.nodes.replaceChildren(...inSight.filter((k) => !this.scene.boxes[k]!.open).map((k) => this.box(k)));
     const lines: SVGElement[] = [];
     const labels: SVGElement[] = [];
     this.scene.arrows.forEach((arrow, k) => {
@@ -135,7 +139,7 @@ export class Picture {
     if (group) element.append(s("text", { class: "sign", x: inner - 1, y: LINE + 2 }, box.open ? "▾" : "▸"));
     (box.open ? box.lines.slice(0, 1) : box.lines).forEach((text, k) => {
       const first = k === 0;
-      element.append(s("text", { class: first ? "title" : text.startsWith("∂") ? "value gradient" : text.startsWith("= ") ? "value" : "line", x: first ? start : inner, y: LINE * (k + 1) + 2 }, text));
+      element.append(s("text", { class: first ? "title" : text.startsWith("grad ") ? "value gradient" : text.startsWith("= ") ? "value" : "line", x: first ? start : inner, y: LINE * (k + 1) + 2 }, text));
     });
     if (box.badge !== "") element.append(s("text", { class: "badge", x: w - (box.kind === "decision" ? 24 : 10), y: LINE + 2, "text-anchor": "end" }, box.badge));
     const word = box.fold < 0 ? undefined : heat?.words.get(box.fold);

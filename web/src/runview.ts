@@ -16,10 +16,15 @@ export class RunView implements Part {
   private readonly cursor = h("input", { type: "range", class: "cursor", "aria-label": "step" });
   private readonly facts = h("p", { class: "cursor-facts", "aria-live": "polite" });
   private readonly rank = new Map<number, number>();
+  private readonly programs = new Map<number, number>();
+  private readonly programRank = new Map<number, number>();
+  private readonly tints = new Map<string, string>();
 
   constructor(private readonly app: App) {
     const { head } = app.store;
     [...head.variants].sort((a, b) => b[2] - a[2]).forEach((variant, k) => this.rank.set(variant[0], k));
+    for (const variant of head.variants) this.programs.set(variant[0], variant[1]);
+    [...head.programs].sort((a, b) => b.steps - a.steps).forEach((program, k) => this.programRank.set(program.number, k));
     const steps = app.store.steps;
     this.strips = steps > 1 ? new Strips(steps, this.rows(), (step) => app.go({ step })) : null;
     replace(this.element,
@@ -31,6 +36,15 @@ export class RunView implements Part {
 
   private colour(graph: number): { colour: string; letter: string } {
     if (graph < 0) return { colour: "#9aa0aa", letter: "·" };
+    if (this.rank.size > COLOURS.length) {
+      // Too many graphs for a colour each: one a program, lighter or darker by graph.
+      const program = this.programs.get(graph) ?? 0;
+      const rank = Math.min(this.programRank.get(program) ?? 0, COLOURS.length - 1);
+      const key = `${rank}:${graph % 7}`;
+      let colour = this.tints.get(key);
+      if (colour === undefined) this.tints.set(key, (colour = tint(COLOURS[rank]!, ((graph % 7) - 2) * 0.11)));
+      return { colour, letter: rank < COLOURS.length - 1 ? String.fromCharCode(65 + rank) : "·" };
+    }
     const rank = this.rank.get(graph) ?? COLOURS.length;
     return { colour: COLOURS[Math.min(rank, COLOURS.length - 1)]!, letter: rank < COLOURS.length - 1 ? String.fromCharCode(65 + rank) : "·" };
   }
@@ -77,7 +91,7 @@ export class RunView implements Part {
         button("all", "all steps", () => strips.show(0, this.app.store.steps)),
         button("graph of this step", "go to the graph", () => this.app.go({ view: "graph", node: null, box: null }))),
       strips.canvas, this.cursor, this.facts,
-      h("p", { class: "hint" }, "Click a step, drag to move, turn the wheel to zoom. One colour and letter a distinct graph, the most frequent first."));
+      h("p", { class: "hint" }, `Click a step, drag to move, turn the wheel to zoom. ${this.rank.size > COLOURS.length ? "One colour and letter a program, one shade a distinct graph." : "One colour and letter a distinct graph, the most frequent first."}`));
   }
 
   private findings(): Child[] {
@@ -164,6 +178,13 @@ export class RunView implements Part {
     else return false;
     return true;
   }
+}
+
+/** A colour made lighter (up to 1) or darker (down to -1). */
+export function tint(colour: string, by: number): string {
+  const parts = [1, 3, 5].map((at) => parseInt(colour.slice(at, at + 2), 16));
+  const mixed = parts.map((part) => Math.round(by > 0 ? part + (255 - part) * by : part * (1 + by)));
+  return `#${mixed.map((part) => part.toString(16).padStart(2, "0")).join("")}`;
 }
 
 const KINDS: Record<string, string> = { train: "training step", forward: "forward step", rest: "other step" };

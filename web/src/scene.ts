@@ -55,6 +55,8 @@ export interface SceneOptions {
   rounds: ReadonlyMap<number, number>;
   /** Parameters and buffers as boxes. */
   held: boolean;
+  /** Values that were only read, as for printing, as boxes. */
+  read: boolean;
   reads: readonly (Reading | null)[];
   places: ReadonlyMap<number, PlaceWire>;
 }
@@ -161,6 +163,7 @@ class Maker {
 
   private isDrawn(fold: number): boolean {
     const found = this.graph.folds[fold]!;
+    if (found.kind === "decision" && !this.options.read) return decides(this.graph, this.sites, fold);
     if (found.kind !== "input") return true;
     return this.options.held || this.small || !this.graph.isHeld(found.members[0]!);
   }
@@ -334,6 +337,19 @@ class Maker {
     }
   }
 
+  /** Inputs that only hidden things use are hidden as well. */
+  prune(): void {
+    if (this.options.held && this.options.read) return;
+    const linked = new Set([...this.arrows.values()].map((arrow) => arrow.from));
+    const gone = this.boxes.filter((box) => box.kind === "input" && !linked.has(box.id));
+    if (gone.length === this.boxes.length) return;
+    for (const box of gone) {
+      this.byId.delete(box.id);
+      this.boxOf[box.fold] = null;
+    }
+    this.boxes.splice(0, this.boxes.length, ...this.boxes.filter((box) => this.byId.has(box.id)));
+  }
+
   /** Things without arrows stay where the program had them: below the last that has one. */
   order(): void {
     const linked = new Set<string>();
@@ -348,6 +364,12 @@ class Maker {
       last.set(box.parent, box.id);
     }
   }
+}
+
+/** Whether the program acted on the value, or only took it. */
+export function decides(graph: Graph, sites: Sites, fold: number): boolean {
+  const { kind, members, site } = graph.folds[fold]!;
+  return kind === "decision" && (graph.wire.decisions.outcome[members[0]!]! >= 0 || sites.get(site)?.test != null);
 }
 
 /** For False and True: the first fold behind the decision that stands in that arm; -1 if none ran. */
@@ -405,6 +427,7 @@ export function makeScene(graph: Graph, sites: Sites, options: SceneOptions): Sc
   maker.decisions();
   maker.passes();
   maker.merge();
+  maker.prune();
   maker.order();
   return { boxes: maker.boxes, arrows: [...maker.arrows.values()], byId: maker.byId, around };
 }

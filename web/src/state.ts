@@ -14,6 +14,7 @@ export interface State {
   open: readonly string[] | null;
   rounds: ReadonlyMap<number, number>;
   held: boolean;
+  read: boolean;
   overlay: Overlay;
   /** Ancestors or descendants of the node are lit. */
   trail: "ancestors" | "descendants" | null;
@@ -27,7 +28,7 @@ const VIEWS: readonly View[] = ["run", "source", "graph", "diff"];
 
 export function initial(step: number): State {
   return {
-    view: "run", step, node: null, box: null, open: null, rounds: new Map(), held: false, overlay: "none", trail: null,
+    view: "run", step, node: null, box: null, open: null, rounds: new Map(), held: false, read: false, overlay: "none", trail: null,
     file: null, line: null, other: null,
   };
 }
@@ -40,6 +41,7 @@ export function toHash(state: State): string {
   if (state.open !== null) parts.push(`open=${state.open.join(".")}`);
   if (state.rounds.size > 0) parts.push(`rounds=${[...state.rounds].map(([fold, round]) => `${fold}:${round}`).join(".")}`);
   if (state.held) parts.push("held=1");
+  if (state.read) parts.push("read=1");
   if (state.overlay !== "none") parts.push(`overlay=${state.overlay}`);
   if (state.trail !== null) parts.push(`trail=${state.trail}`);
   if (state.file !== null) parts.push(`file=${state.file}`);
@@ -69,6 +71,7 @@ export function fromHash(hash: string, base: State, steps: number): State {
       .filter((pair): pair is [number, number] => pair.length === 2 && pair.every((each) => Number.isInteger(each) && each >= 0)),
   );
   state.held = fields.get("held") === "1";
+  state.read = fields.get("read") === "1";
   const overlay = fields.get("overlay");
   state.overlay = overlay === "gradient" || overlay === "time" || overlay === "saved" ? overlay : "none";
   const trail = fields.get("trail");

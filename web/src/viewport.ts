@@ -5,6 +5,7 @@ import { tips, type Picture } from "./picture";
 
 const LEAST = 0.05;
 const MOST = 3;
+const READABLE = 0.82; // the scale down to which the words can still be read
 
 export class Viewport {
   readonly svg = s("svg", { class: "picture", role: "group", "aria-label": "graph of the step", tabindex: 0 });
@@ -30,7 +31,7 @@ export class Viewport {
 
   show(picture: Picture, keep: boolean): void {
     this.picture = picture;
-    this.layer.replaceChildren(picture.edges, picture.nodes);
+    this.layer.replaceChildren(picture.groups, picture.edges, picture.nodes);
     if (keep) this.move(true);
     else this.fit();
     this.drawMap();
@@ -44,8 +45,7 @@ export class Viewport {
     if (width === 0) return;
     const margin = 28;
     const whole = Math.min((width - margin) / Math.max(w, 1), (height - margin) / Math.max(tall, 1));
-    const least = all ? LEAST : Math.min(0.62, (width - margin) / Math.max(w, 1) < 0.35 ? 0.62 : 0.9);
-    this.scale = Math.min(1.15, Math.max(whole, all ? LEAST : least * 0.9));
+    this.scale = Math.min(1.15, Math.max(whole, all ? LEAST : READABLE));
     this.x = (width / this.scale - w) / 2;
     this.y = tall * this.scale + margin <= height ? (height / this.scale - tall) / 2 : margin / 2 / this.scale;
     if (w * this.scale > width) this.x = margin / 2 / this.scale;

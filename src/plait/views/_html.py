@@ -9,7 +9,6 @@ from __future__ import annotations
 import base64
 import gc
 import hashlib
-import json
 import zlib
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -59,6 +58,15 @@ def page(
         chunks["head"] = pack(pages.head(carried))
     title = recording.meta.get("program") or Path(recording.path or "run").stem
     return html(title, chunks)
+
+
+def serve(
+    recording: Recording, *, marks: Iterable[Mark] = (), step: int | None = None, port: int = 0, opened: bool = False
+) -> int:
+    """Hand the page out on this machine until Ctrl-C, its graphs as they are asked for; the exit status."""
+    from plait.views._serve import run  # a web server, which nothing else needs
+
+    return run(recording, marks, step, port, opened)
 
 
 def html(title: str, chunks: dict[str, str], *, connect: bool = False) -> str:
@@ -166,4 +174,4 @@ def chunk_text(pages: Pages, name: str) -> str | None:
     return None
 
 
-__all__ = ["chunk_text", "html", "json", "page"]
+__all__ = ["chunk_text", "html", "is_page", "page", "serve", "write_page"]

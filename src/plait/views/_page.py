@@ -39,6 +39,7 @@ class Pages:
     def __init__(self, recording: Recording, marks: Iterable[Mark] = (), step: int | None = None) -> None:
         self.recording = recording
         self.survey = Survey(recording)
+        self.variants = recording.variants
         self.places = read_decisions(self.survey)
         self.programs = read_programs(self.survey)
         self.marks = tuple(marks)
@@ -55,19 +56,19 @@ class Pages:
     def graphs(self, budget: int = NODE_BUDGET) -> list[int]:
         """The graphs that a page carries: that of the step to show, then the most frequent and the ends of every
         program, within the budget of nodes."""
-        by_graph = {each.graph: each for each in self.survey.variants}
+        by_graph = {each.graph: each for each in self.variants}
         chosen: dict[int, None] = {}
         if self.start is not None:
             first = self._graph_of(self.start)
             if first is not None:
                 chosen[first] = None
         groups: dict[int, list[Variant]] = {}
-        for variant in self.survey.variants:
+        for variant in self.variants:
             groups.setdefault(variant.program, []).append(variant)
         for group in groups.values():
             for end in (group[0], group[-1]):
                 chosen.setdefault(end.graph)
-        for variant in sorted(self.survey.variants, key=lambda each: -each.steps):
+        for variant in sorted(self.variants, key=lambda each: -each.steps):
             chosen.setdefault(variant.graph)
         kept: list[int] = []
         for graph in chosen:
@@ -152,8 +153,8 @@ class Pages:
         if self.broken:
             notes.append(["damaged", f"{plural(len(self.broken), 'graph')} of this recording cannot be read and"
                                      f" {'is' if len(self.broken) == 1 else 'are'} left out"])  # fmt: skip
-        if graphs is not None and len(graphs) + len(self.broken) < len(survey.variants):
-            left = len(survey.variants) - len(graphs) - len(self.broken)
+        if graphs is not None and len(graphs) + len(self.broken) < len(self.variants):
+            left = len(self.variants) - len(graphs) - len(self.broken)
             notes.append(["left out", f"{plural(left, 'rarer graph')} would make this page too large;"
                                       " `plait view FILE --serve` shows them all"])  # fmt: skip
         return {
@@ -165,7 +166,7 @@ class Pages:
             "variants": [
                 [each.graph, each.program, each.steps, each.first_step, each.nodes, each.operations, each.decisions,
                  each.saved_bytes or 0]
-                for each in survey.variants
+                for each in self.variants
             ],
             "programs": [self._program(each) for each in self.programs],
             "places": self._places(),

@@ -84,9 +84,7 @@ class _Handler(BaseHTTPRequestHandler):
         """Nothing: the token must not get into a log."""
 
 
-def serve(
-    recording: Recording, *, marks: Iterable[Mark] = (), step: int | None = None, port: int = 0, opened: bool = False
-) -> int:
+def run(recording: Recording, marks: Iterable[Mark], step: int | None, port: int, opened: bool) -> int:
     """Answer until Ctrl-C; the exit status. Prints the address on standard output."""
     with Server(recording, marks, step, port) as server:
         print(server.url, flush=True)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from plait.decisions import Place, Survey
 from plait.graph._rows import ReadRow
-from plait.recording import read_rows, reads_per_graph, step_reads
+from plait.recording import read_rows, step_reads
 
 SLOTS = 120
 _BUDGET = 200_000  # single reads that are looked at
@@ -16,11 +16,11 @@ def sparks(survey: Survey, places: Sequence[Place]) -> dict[int, list[float | No
     """By the number of a place: for each slot the share of True, or the mean of the numbers read; None: not asked."""
     recording = survey.recording
     steps = len(recording.steps)
-    sizes = reads_per_graph(recording)
+    sizes = {built.graph for built in survey.graphs if built.decisions}
     if not steps or not sizes:
         return {}
     by_site = {(None if place.site is None else place.site.id, place.how): index for index, place in enumerate(places)}
-    every = -(-sum(count * reads for count, reads in sizes.values()) // _BUDGET) or 1
+    every = -(-sum(built.steps * built.decisions for built in survey.graphs) // _BUDGET) or 1
     is_read = read_rows(recording)
     owners: dict[int, list[int | None]] = {}
     slots = min(SLOTS, steps)

@@ -129,8 +129,12 @@ function orderRows(slots: readonly Slot[]): number[][] {
   let table: number[][] = Array.from({ length: count }, () => []);
   slots.forEach((slot, k) => table[slot.row]!.push(k));
   const place = new Float64Array(slots.length);
-  const number = (): void => table.forEach((row) => row.forEach((slot, k) => (place[slot] = (k + 0.5) / row.length)));
-  number();
+  const share = new Float64Array(slots.length); // how much of its row an item takes
+  const number = (row: readonly number[]): void => row.forEach((slot, k) => {
+    share[slot] = 1 / row.length;
+    place[slot] = k / row.length;
+  });
+  table.forEach(number);
   let best = table.map((row) => [...row]);
   let fewest = crossings(slots, table);
   for (let sweep = 0; sweep < 8 && fewest > 0; sweep++) {
@@ -141,10 +145,10 @@ function orderRows(slots: readonly Slot[]): number[][] {
       const wanted = new Map<number, number>();
       for (const slot of row) {
         const near = down ? slots[slot]!.up : slots[slot]!.down;
-        wanted.set(slot, near.length === 0 ? place[slot]! : near.reduce((sum, [other]) => sum + place[other]!, 0) / near.length);
+        wanted.set(slot, near.length === 0 ? place[slot]! + share[slot]! / 2 : near.reduce((sum, [other, , there]) => sum + place[other]! + share[other]! * part(slots[other]!, there), 0) / near.length);
       }
       row.sort((a, b) => wanted.get(a)! - wanted.get(b)! || place[a]! - place[b]!);
-      row.forEach((slot, k) => (place[slot] = (k + 0.5) / row.length));
+      number(row);
     }
     const now = crossings(slots, table);
     if (now < fewest) {
@@ -156,15 +160,19 @@ function orderRows(slots: readonly Slot[]): number[][] {
   return table;
 }
 
+const part = (slot: Slot, x: number): number => (slot.w > 0 ? Math.min(Math.max(x / slot.w, 0), 0.999) : 0.5);
+
 function crossings(slots: readonly Slot[], table: readonly (readonly number[])[]): number {
-  const place = new Int32Array(slots.length);
+  const place = new Float64Array(slots.length);
   for (const row of table) row.forEach((slot, k) => (place[slot] = k));
   let found = 0;
   for (const row of table) {
     const ends: number[] = [];
     for (const slot of row) {
-      const next = slots[slot]!.down.map(([other]) => place[other]!).sort((a, b) => a - b);
-      ends.push(...next);
+      // Lines of one item leave it in the order of where they begin on it; those of one place in the best order.
+      const next = slots[slot]!.down.map(([other, here, there]) => [here, place[other]! + part(slots[other]!, there)] as const);
+      next.sort((a, b) => a[0] - b[0] || a[1] - b[1]);
+      ends.push(...next.map(([, end]) => end));
     }
     if (ends.length > 600) return 0; // too many to count: keep the order of the program
     for (let i = 0; i < ends.length; i++) for (let k = i + 1; k < ends.length; k++) if (ends[k]! < ends[i]!) found++;

@@ -136,6 +136,7 @@ export class App {
   private draw(): void {
     const { state } = this;
     const { head } = this.store;
+    document.body.dataset["view"] = state.view; // first: it decides what scrolls
     for (const [view, part] of this.parts) {
       const on = view === state.view;
       part.element.hidden = !on;
@@ -150,7 +151,6 @@ export class App {
     this.stepInput.value = String(state.step);
     const graph = this.store.graphOf(state.step);
     this.stepFacts.textContent = this.store.steps === 0 ? "" : `${head.steps.kinds[head.steps.kind[state.step]!] ?? ""}, ${graph < 0 ? "no graph kept" : `graph ${graph}`}`;
-    document.body.dataset["view"] = state.view;
   }
 
   private key(event: KeyboardEvent): void {

@@ -61,8 +61,8 @@ export class GraphView implements Part {
       tool("SVG", "save this picture as SVG", () => this.exportSvg()), tool("PNG", "save this picture as PNG", () => void this.exportPng()),
     );
     this.element.append(
-      this.bar, h("div", { class: "graph-body" },
-        h("div", { class: "canvas" }, this.around, this.viewport.svg, this.viewport.map, this.legend, this.told), this.panel.element));
+      this.bar, this.around, h("div", { class: "graph-body" },
+        h("div", { class: "canvas" }, this.viewport.svg, this.viewport.map, this.legend, this.told), this.panel.element));
     this.viewport.svg.addEventListener("click", (event) => this.click(event));
     this.viewport.svg.addEventListener("dblclick", (event) => {
       const id = idOf(event);
@@ -158,6 +158,7 @@ export class GraphView implements Part {
       this.picture = new Picture(scene, layout, { selected: null, heat: null, trail: null, line: null, stops: new Set() });
       this.sceneKey = key;
       this.element.dataset["boxes"] = String(scene.boxes.length);
+      this.around.hidden = scene.around.length === 0;
       this.around.textContent = scene.around.length === 0 ? "" : `in ${scene.around.map((fold) => graph.folds[fold]!.label).join(" › ")}`;
       this.light(state, stats, reached);
       const first = before === null || before.step !== state.step || anchor === null;

@@ -113,7 +113,7 @@ function opLabel(words: Words, fold: Fold): Label {
     }
     const held = words.small || words.options.held ? [] : heldNames(graph, node);
     if (held.length > 0) lines.push(shorten(commonStart(held), WIDE));
-    else if (graph.argumentsOf(node) !== "" && graph.argumentsOf(node).length < WIDE) lines.push(graph.argumentsOf(node));
+    else if (graph.argumentsOf(node) !== "" && graph.argumentsOf(node).length < WIDE - 1) lines.push(`(${graph.argumentsOf(node)})`);
   }
   for (const sample of graph.samples.get(node) ?? []) {
     if (sample.output !== 0) continue;
@@ -202,8 +202,8 @@ function decisionLabel(words: Words, fold: Fold): Label {
     const fell = yes + no === 1 ? (yes === 1 ? "True" : "False") : number(read?.value ?? null);
     const symbol = graph.text(graph.wire.decisions.comparison[shown[0]!]!) || "?";
     const numbers = read == null ? "" :
-      read.left !== null && read.right !== null ? `  (${number(read.left)} ${symbol} ${number(read.right)})` :
-      typeof read.value === "number" ? `  (read ${number(read.value)})` : "";
+      read.left !== null && read.right !== null ? ` (${number(read.left)} ${symbol} ${number(read.right)})` :
+      typeof read.value === "number" ? ` (read ${number(read.value)})` : "";
     outcome = fell + numbers;
   } else {
     outcome = [[yes, "True"], [no, "False"]].filter(([count]) => (count as number) > 0)

@@ -71,10 +71,13 @@ export class Picture {
     this.nodes.replaceChildren(...inSight.filter((k) => !this.scene.boxes[k]!.open).map((k) => this.box(k)));
     const lines: SVGElement[] = [];
     const labels: SVGElement[] = [];
+    const returned = new Set<string>(); // one label is enough for all that comes back to one place
     this.scene.arrows.forEach((arrow, k) => {
       const route = this.layout.routes[k]!;
       if (route.length < 4 || !crosses(route, left, top, right, bottom)) return;
       lines.push(this.line(arrow, route));
+      if (arrow.kind === "back" && returned.has(arrow.to)) return;
+      if (arrow.kind === "back") returned.add(arrow.to);
       const label = this.label(arrow, route);
       if (label !== null) labels.push(label);
     });
@@ -103,7 +106,7 @@ export class Picture {
       return s("text", { class: "arrow-label cut", x: route[n - 2]! + 6, y: route[n - 1]! - 12 }, `/ ${arrow.cut}`);
     }
     if (arrow.kind === "back") {
-      return s("text", { class: "arrow-label back", x: route[n - 2]! - 7, y: route[n - 1]! - 12, "text-anchor": "end" }, "next round");
+      return s("text", { class: "arrow-label back", x: Math.min(...route.filter((_, k) => k % 2 === 0)) + 7, y: route[n - 1]! - 13 }, "next round");
     }
     return null;
   }

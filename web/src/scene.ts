@@ -271,6 +271,7 @@ class Maker {
     const box = this.byId.get(`f${fold}`)!;
     const taken = armStarts(this.graph, this.sites, fold);
     const test = site.test!;
+    if (taken[0] < 0 && taken[1] < 0) return; // nothing with tensors hangs on it
     for (const arm of [1, 0]) {
       const first = taken[arm]!;
       const name = arm === 1 ? "True" : "False";
@@ -390,6 +391,22 @@ export function armStarts(graph: Graph, sites: Sites, fold: number): [number, nu
   return found;
 }
 
+/** `y.item() > 1.5`: a whole test that compares what was read with a number of the source; null if it is another. */
+export function comparison(site: Site | null): ((value: number) => boolean) | null {
+  if (site?.test == null || site.test[4] !== "part") return null;
+  const found = /^(.+?)\s*(<=|>=|==|!=|<|>)\s*(.+)$/.exec(site.test[3].trim());
+  if (found === null) return null;
+  const [, left, sign, right] = found as unknown as [string, string, string, string];
+  const plain = (text: string): number => (/^-?\d[\d_]*\.?\d*(e[+-]?\d+)?$/i.test(text) ? Number(text.replaceAll("_", "")) : NaN);
+  const compare: Record<string, (a: number, b: number) => boolean> = {
+    "<": (a, b) => a < b, "<=": (a, b) => a <= b, ">": (a, b) => a > b, ">=": (a, b) => a >= b, "==": (a, b) => a === b,
+    "!=": (a, b) => a !== b,
+  };
+  if (left === site.expression && !Number.isNaN(plain(right))) return (value) => compare[sign]!(value, plain(right));
+  if (right === site.expression && !Number.isNaN(plain(left))) return (value) => compare[sign]!(plain(left), value);
+  return null;
+}
+
 /** How often the test behind a decision fell False and True in the rounds that are shown. */
 export function outcomesOf(maker: Words, fold: number): [number, number] {
   const { graph, options } = maker;
@@ -405,6 +422,17 @@ export function outcomesOf(maker: Words, fold: number): [number, number] {
     }
     if (outcome >= 0) counts[(site?.test?.[4] === "negated" ? 1 - outcome : outcome) as 0 | 1]++;
     else unknown++;
+  }
+  const holds = comparison(site);
+  if (holds !== null && unknown > 0) {
+    for (const member of graph.folds[fold]!.members) {
+      if (maker.shown !== null && graph.decisionRegion[member]! >= 0 && maker.shown[graph.decisionRegion[member]!] === 0) continue;
+      const value = options.reads[member]?.value;
+      if (typeof value !== "number") continue;
+      counts[Number(holds(value)) as 0 | 1]++;
+      unknown--;
+    }
+    return counts;
   }
   if (unknown > 0 || site?.test?.[4] === "part") {
     // A number was read, the program compared it: what ran next tells which way it went.

@@ -42,6 +42,12 @@ export class SourceView implements Part {
     for (const row of this.body.querySelectorAll(".chosen")) row.classList.remove("chosen");
     const site = state.node === null && state.box === null ? null : this.chosenSite(state);
     if (site !== null && site.file === file && state.line === null) this.mark(site.line);
+    if (state.line === null && before === null) {
+      // Begin where something was decided, or else where the time went.
+      const lines = files[file]!.lines;
+      const first = lines.find((line) => line[5].some(([kind]) => kind === "decision")) ?? [...lines].sort((a, b) => b[3] - a[3])[0];
+      if (first !== undefined) this.scrollTo(this.body.querySelector<HTMLElement>(`[data-line="${first[0]}"]`));
+    }
     if (state.line !== null) this.mark(state.line, before === null || before.line !== state.line || before.file !== state.file || before.view !== state.view);
   }
 
@@ -52,9 +58,14 @@ export class SourceView implements Part {
   }
 
   private mark(line: number, scroll = true): void {
-    const row = this.body.querySelector(`[data-line="${line}"]`);
+    const row = this.body.querySelector<HTMLElement>(`[data-line="${line}"]`);
     row?.classList.add("chosen");
-    if (scroll) row?.scrollIntoView({ block: "center" });
+    if (scroll) this.scrollTo(row);
+  }
+
+  /** To the middle, up and down only. */
+  private scrollTo(row: HTMLElement | null): void {
+    if (row !== null) this.body.scrollTop = row.offsetTop - this.body.clientHeight / 2;
   }
 
   private draw(number: number): void {

@@ -61,9 +61,9 @@ export function fromHash(hash: string, base: State, steps: number): State {
   const view = fields.get("view");
   state.node = whole("node");
   if (VIEWS.includes(view as View)) state.view = view as View;
-  else if (state.node !== null || fields.has("box")) state.view = "graph";
   const box = fields.get("box");
   state.box = box !== null && /^[fgc]\d+(:[01])?$/.test(box) ? box : null;
+  if (view === null && (state.node !== null || state.box !== null)) state.view = "graph";
   const open = fields.get("open");
   state.open = open === null ? null : open.split(".").filter((each) => /^[fc]\d+$/.test(each));
   state.rounds = new Map(

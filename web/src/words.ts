@@ -20,8 +20,10 @@ export function duration(ns: number): string {
   for (const [limit, unit, scale] of [[1e3, "ns", 1], [1e6, "us", 1e3], [1e9, "ms", 1e6], [99.95e9, "s", 1e9]] as const) {
     if (ns < limit * 0.9995) return `${short(ns / scale)} ${unit}`;
   }
-  const minutes = Math.floor(Math.round(ns / 1e9) / 60);
-  return minutes < 60 ? `${minutes} min ${Math.round(ns / 1e9) % 60} s` : `${Math.floor(minutes / 60)} h ${minutes % 60} min`;
+  const seconds = Math.round(ns / 1e9);
+  if (seconds < 3600) return `${Math.floor(seconds / 60)} min ${seconds % 60} s`;
+  const minutes = Math.round(ns / 60e9);
+  return `${grouped(Math.floor(minutes / 60))} h ${minutes % 60} min`;
 }
 
 export function size(bytes: number): string {

@@ -282,9 +282,12 @@ def _finite(value: float | None) -> float | str | None:
 
 
 def _main_step(recording: Recording) -> int | None:
-    """The last step that ran a model or a backward pass and kept its graph; any step with a graph if none did."""
-    for condition in ("complete AND kind = 'train'", "complete AND kind != 'rest'", "kind != 'rest'", "1"):
-        rows = recording._all(f"SELECT id FROM step WHERE graph IS NOT NULL AND {condition} ORDER BY id DESC LIMIT 1")
+    """The step to begin with: the last of the program that trained most often, or else ran most often."""
+    for condition in ("s.complete AND s.kind = 'train'", "s.complete AND s.kind != 'rest'", "s.kind != 'rest'", "1"):
+        rows = recording._all(
+            f"SELECT MAX(s.id) FROM step s JOIN graph g ON g.id = s.graph WHERE {condition}"
+            " GROUP BY g.program ORDER BY COUNT(*) DESC, MAX(s.id) DESC LIMIT 1"
+        )
         if rows:
             return int(rows[0][0])
     return None

@@ -258,7 +258,9 @@ function finish(
     tops.push(y);
     bottoms.push(y + tall);
     const border = row.length > 0 && row.every((slot) => slots[slot]!.item < 0 || items[slots[slot]!.item]!.pin === "top");
-    y += tall + (border ? 16 : GAP_Y);
+    const next = table[tops.length] ?? [];
+    const last = next.length > 0 && next.every((slot) => slots[slot]!.item >= 0 && items[slots[slot]!.item]!.pin === "bottom");
+    y += tall + (border || last ? 14 : GAP_Y);
   }
   const placed: Placed = {
     x: Float64Array.from(items, (_, k) => slots[k]!.x),

@@ -32,7 +32,7 @@ describe("scene", () => {
   });
   it("shows one round alone, the others faint", () => {
     const graph = graphs[0]!;
-    const loop = graph.folds.find((fold) => fold.kind === "loop")!;
+    const loop = graph.folds.filter((fold) => fold.kind === "loop").at(-1)!;
     const made = scene(0, { rounds: new Map([[loop.id, 1]]) });
     expect(made.boxes.find((box) => box.lines[0]!.includes("relu"))!.count).toBe(0);
     expect(made.boxes.find((box) => box.lines[0]!.includes("tanh"))!.count).toBe(1);

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import atexit
 import os
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -35,15 +37,24 @@ def executable() -> str | None:
     return next((found for name in names if name and (found := shutil.which(name))), None)
 
 
+@cache
+def _driver() -> Any:
+    """Playwright's driver, one for all tests: it does not nest."""
+    from playwright.sync_api import sync_playwright
+
+    manager = sync_playwright()
+    driver = manager.start()
+    atexit.register(driver.stop)
+    return driver
+
+
 @contextmanager
 def chromium(width: int = 1280, height: int = 800, dark: bool = False) -> Iterator[Any]:
     """A browser context of that size; faults of the page are collected in its `faults`."""
     if (reason := missing()) is not None:
         pytest.skip(reason)
-    from playwright.sync_api import sync_playwright
-
-    with sync_playwright() as playwright, TemporaryDirectory() as profile:
-        context = playwright.chromium.launch_persistent_context(
+    with TemporaryDirectory() as profile:
+        context = _driver().chromium.launch_persistent_context(
             profile, executable_path=executable(), args=FLAGS, viewport={"width": width, "height": height},
             color_scheme="dark" if dark else "light", accept_downloads=True,
         )  # fmt: skip

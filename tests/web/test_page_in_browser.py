@@ -214,7 +214,7 @@ def test_a_deep_link_opens_at_its_node(browser: Any, folder: Path) -> None:
 def test_where_the_gradient_stops(browser: Any, folder: Path) -> None:
     tab = open_page(browser, folder / "cut.html", "#view=graph&overlay=gradient")
     wait(tab, "document.querySelectorAll('.box').length > 3")
-    tab.locator(f'.box[data-id="{boxes(tab)["mul"]}"]').first.click()
+    tab.locator(f'.box[data-id="{boxes(tab)["h = mul"]}"]').first.click()
     found = tab.locator(".reach")
     tab.wait_for_selector(".reach.no")
     assert "detach" in found.inner_text()

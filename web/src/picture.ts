@@ -130,25 +130,29 @@ export class Picture {
     const group = box.kind === "group" || box.kind === "loop" || box.kind === "chunk";
     const element = s("g", {
       class: classes.join(" "), transform: `translate(${x.toFixed(1)} ${y.toFixed(1)})`, role: "button",
-      tabindex: selected === box.id ? 0 : -1, "aria-label": this.spoken(box), "data-id": box.id, "data-count": box.count,
+      tabindex: selected === box.id ? 0 : -1, "data-id": box.id, "data-count": box.count,
       "data-kind": box.kind, "aria-expanded": group ? String(box.open) : null,
       "aria-pressed": group ? null : String(selected === box.id),
     });
     if (box.kind === "loop") element.append(s("rect", { class: "behind", x: 4, y: 4, width: w, height: h, rx: 8 }));
     element.append(outline(box.kind, w, h));
     if (box.open) element.append(s("line", { class: "rule", x1: 0, x2: w, y1: LINE + 12, y2: LINE + 12 }));
+    // The title of the button says it all (and shows when one points at it); the words in it would be read twice.
+    element.append(s("title", {}, this.spoken(box)));
+    const words = s("g", { "aria-hidden": "true" });
+    element.append(words);
     const inner = box.kind === "decision" ? 28 : box.kind === "input" ? 16 : 11;
     const start = group ? inner + 16 : inner;
-    if (group) element.append(s("text", { class: "sign", x: inner - 1, y: LINE + 2 }, box.open ? "▾" : "▸"));
+    if (group) words.append(s("text", { class: "sign", x: inner - 1, y: LINE + 2 }, box.open ? "▾" : "▸"));
     (box.open ? box.lines.slice(0, 1) : box.lines).forEach((text, k) => {
       const first = k === 0;
-      element.append(s("text", { class: first ? "title" : text.startsWith("grad ") ? "value gradient" : text.startsWith("= ") ? "value" : "line", x: first ? start : inner, y: LINE * (k + 1) + 2 }, text));
+      words.append(s("text", { class: first ? "title" : text.startsWith("grad ") ? "value gradient" : text.startsWith("= ") ? "value" : "line", x: first ? start : inner, y: LINE * (k + 1) + 2 }, text));
     });
-    if (box.badge !== "") element.append(s("text", { class: "badge", x: w - (box.kind === "decision" ? 24 : 10), y: LINE + 2, "text-anchor": "end" }, box.badge));
+    if (box.badge !== "") words.append(s("text", { class: "badge", x: w - (box.kind === "decision" ? 24 : 10), y: LINE + 2, "text-anchor": "end" }, box.badge));
     const word = box.fold < 0 ? undefined : heat?.words.get(box.fold);
-    if (word !== undefined && word !== "gradient passes") element.append(s("text", { class: "heat-word", x: w, y: -3, "text-anchor": "end" }, word));
-    if (heat?.born.has(box.fold) === true) element.append(s("text", { class: "born-sign", x: 0, y: -3 }, "✕ NaN or inf begins here"));
-    if (stops.has(box.id)) element.append(s("text", { class: "born-sign", x: 0, y: -3 }, "✂ gradient stops here"));
+    if (word !== undefined && word !== "gradient passes") words.append(s("text", { class: "heat-word", x: w, y: -3, "text-anchor": "end" }, word));
+    if (heat?.born.has(box.fold) === true) words.append(s("text", { class: "born-sign", x: 0, y: -3 }, "✕ NaN or inf begins here"));
+    if (stops.has(box.id)) words.append(s("text", { class: "born-sign", x: 0, y: -3 }, "✂ gradient stops here"));
     return element;
   }
 

@@ -124,7 +124,8 @@ class Value:
 
     `base` is the value that it is a tensor view of (they share storage), `previous` the value that an in-place
     write replaced. `version` is PyTorch's counter relative to the first version seen in the step. `grad_fn` is the
-    backward node that made it, as `tensor.grad_fn`.
+    backward node that made it and `output_nr` which of that node's outputs it is, as `tensor.grad_fn` and
+    `tensor.output_nr`.
     """
 
     id: int
@@ -139,6 +140,7 @@ class Value:
     previous: int | None
     version: int
     grad_fn: int | None
+    output_nr: int
     name: str | None
 
     @property

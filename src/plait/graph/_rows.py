@@ -40,12 +40,14 @@ class InputRow(NamedTuple):
 
 class OutputRow(NamedTuple):
     """A result: its type, its grad_fn in `backward`, and by place in `arguments`: the one whose storage it shares and
-    the one that it is (a new version of: written in place, or handed back)."""
+    the one that it is (a new version of: written in place, or handed back). `number` is which output of its grad_fn
+    it is (`tensor.output_nr`)."""
 
     type: int
     grad_fn: int | None
     base: int | None
     replaces: int | None
+    number: int
 
 
 class ParentRow(NamedTuple):
@@ -117,13 +119,16 @@ class ModeRow(NamedTuple):
 class AliasRow(NamedTuple):
     """A value has changed though no operation named it: `by` rows before, something wrote to its storage.
 
-    `grad_fn` is the backward node it has now: (rows before, which of that row's), None for no change.
+    `grad_fn` is the backward node it has now: (rows before, which of that row's), None for no change. A view gets a
+    new node when it is looked at after a write to its base: such nodes are in `backward`, as those of an operation.
     """
 
     value: Reference
     by: int | None
     type: int
     grad_fn: tuple[int, int] | None
+    number: int
+    backward: tuple[tuple[str, tuple[ParentRow | None, ...]], ...]
     kind: str = "alias"
 
 
@@ -162,9 +167,10 @@ def row_from_lists(kind: str, fields: list[object]) -> Row:
     made = [_tuples(field) for field in fields]
     if kind == "op":
         made[8] = tuple(OutputRow(*item) for item in made[8])  # type: ignore[attr-defined]
-        made[12] = tuple(
+    if kind in ("op", "alias"):
+        made[-1] = tuple(
             (name, tuple(None if parent is None else ParentRow(*parent) for parent in parents))
-            for name, parents in made[12]  # type: ignore[attr-defined]
+            for name, parents in made[-1]  # type: ignore[attr-defined]
         )
     return _KINDS[kind](*made)  # type: ignore[arg-type]
 

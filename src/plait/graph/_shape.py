@@ -27,7 +27,7 @@ def row_digests(row: Row, types: Sequence[Any], place: Callable[[int], Place]) -
         loose: list[Any] = [row.what, row.name, kind.dtype, len(kind.shape), kind.requires_grad, where]
         return _digest([loose, kind]), _digest(loose)
     if isinstance(row, OpRow):
-        outputs = [(types[out.type], out.grad_fn, out.base, out.replaces) for out in row.outputs]
+        outputs = [(types[out.type], *out[1:]) for out in row.outputs]
         loose_outputs = [(kind.dtype, len(kind.shape), kind.requires_grad, *rest) for kind, *rest in outputs]
         common: list[Any] = [
             row.op, where, row.grad_mode, row.in_backward, row.arguments, row.positions, row.writes, row.cut,
@@ -39,7 +39,7 @@ def row_digests(row: Row, types: Sequence[Any], place: Callable[[int], Place]) -
             _digest([common, loose_outputs, saved]),
         )
     if row.kind == "alias":
-        rest = [row.value, row.by, row.grad_fn]  # type: ignore[union-attr]
+        rest = [row.value, row.by, row.grad_fn, row.backward]  # type: ignore[union-attr]
     digest = _digest([row.kind, rest, where])
     return digest, digest
 

@@ -145,11 +145,12 @@ class _Splitter:
                 return ParentRow("old", 0, 0, old.number)
             return old._replace(distance=here - self._local.get(target, here))
 
-        if isinstance(row, OpRow):
-            return row._replace(
-                arguments=tuple(moved(each) for each in row.arguments),
-                backward=tuple((name, tuple(parent(each) for each in parents)) for name, parents in row.backward),
+        if isinstance(row, (OpRow, AliasRow)):
+            row = row._replace(
+                backward=tuple((name, tuple(parent(each) for each in parents)) for name, parents in row.backward)
             )
+        if isinstance(row, OpRow):
+            return row._replace(arguments=tuple(moved(each) for each in row.arguments))
         if isinstance(row, ReadRow):
             return row._replace(value=moved(row.value))
         if isinstance(row, AliasRow):
@@ -170,15 +171,15 @@ class _Splitter:
 
 
 def _references(row: Row) -> list[Reference]:
-    if isinstance(row, OpRow):
-        leaves = [
+    if isinstance(row, (OpRow, AliasRow)):
+        behind = [
             (each.distance, each.which)
             for _, parents in row.backward
             for each in parents
             if each is not None and each.how in ("leaf", "value")
         ]
-        return [*row.arguments, *leaves]
-    if isinstance(row, (ReadRow, AliasRow)):
+        return [*(row.arguments if isinstance(row, OpRow) else [row.value]), *behind]
+    if isinstance(row, ReadRow):
         return [row.value]
     if isinstance(row, BackwardRow):
         return [*row.roots, *row.inputs]

@@ -23,9 +23,20 @@ from weakref import ref
 import torch
 
 from plait._settings import STRICT
-from plait._torch import grad_fn_of, node_number, sequence_number, storage_key, transforms_active
+from plait._torch import grad_fn_of, node_number, output_number, sequence_number, storage_key, transforms_active
 from plait.graph._model import InputKind
-from plait.graph._rows import AliasRow, EnterRow, EventRow, InputRow, ModeRow, Reference, ReturnRow, Row, TensorType
+from plait.graph._rows import (
+    AliasRow,
+    EnterRow,
+    EventRow,
+    InputRow,
+    ModeRow,
+    OpRow,
+    Reference,
+    ReturnRow,
+    Row,
+    TensorType,
+)
 from plait.graph._shape import Place, place_of, program_item, row_digests
 from plait.recorder._functions import plain_name
 from plait.recorder._scopes import Scopes
@@ -361,22 +372,46 @@ class Tape:
 
     def changed(self, tensor: torch.Tensor, old: Entry) -> Entry:
         """A tensor whose version moved although no call named it: something wrote to its storage."""
+        from plait.recorder._new_row import backward_nodes
+
         here = len(self.tokens)
         key = storage_key(tensor)
         writer = self.writers.get(key) if key is not None else None
         place = old[1]
         value = (here - place if place >= 0 else place), old[2] % PORTS
         port = self.port_of(tensor)
-        grad_fn = None
+        grad_fn: tuple[int, int] | None = None
+        backward: tuple[Any, ...] = ()
         if tensor.requires_grad and not tensor.is_leaf and not transforms_active():
+            # The node of a view is made anew when it is asked for: asking comes first, so that it is known here.
             node = grad_fn_of(tensor)
+            backward, _ = backward_nodes(self, here, [tensor], sequence_number())
             found = None if node is None else self.find_node(node_number(node))
             if found is not None:
-                grad_fn = (here - found[0], found[1])
-        self.append(AliasRow(value, None if writer is None else here - writer, port // PORTS, grad_fn))
+                grad_fn = here - found[0], found[1]
+        by = None if writer is None else here - writer
+        self.append(AliasRow(value, by, port // PORTS, grad_fn, output_number(tensor), backward))
         made = (old[0], here, port // PORTS * PORTS, tensor._version)
         self.ids[id(tensor)] = made
         return made
+
+    def grad_fn_of_entry(self, entry: Entry) -> tuple[int, int, int] | None:
+        """(place, which of its nodes, which output of that) of a value that this step made."""
+        place, which = entry[1], entry[2] % PORTS
+        while place >= 0:
+            row = self.rows[self.tokens[place]].row
+            if isinstance(row, AliasRow):
+                return None if row.grad_fn is None else (place - row.grad_fn[0], row.grad_fn[1], row.number)
+            if not isinstance(row, OpRow):
+                return None
+            output = row.outputs[which]
+            if output.grad_fn is not None:
+                return place, output.grad_fn, output.number
+            if output.replaces is None:
+                return None
+            distance, which = row.arguments[output.replaces]  # handed back as it was: its node is the argument's
+            place = place - distance if distance > 0 else -1
+        return None
 
     def find_node(self, number: int) -> tuple[int, int] | None:
         """(place, which of its nodes) of the row that made the backward node with this sequence number."""

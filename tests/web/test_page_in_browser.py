@@ -88,7 +88,8 @@ def test_the_graph_of_the_page_is_that_of_the_recording(browser: Any, folder: Pa
             ]  # fmt: skip
             assert read["edges"] == [[[e.value, e.position] for e in n.inputs] for n in graph.nodes]
             assert read["values"] == [
-                [v.node, value_type(v), value_name(graph, v), -1 if v.grad_fn is None else v.grad_fn] for v in graph.values
+                [v.node, value_type(v), value_name(graph, v), -1 if v.grad_fn is None else v.grad_fn]
+                for v in graph.values
             ]
             assert read["decisions"] == [[d.value, {None: -1, False: 0, True: 1}[d.outcome]] for d in graph.decisions]
             assert read["reads"] == [r.value for r in step.reads]
@@ -122,7 +123,9 @@ def test_the_boxes_are_the_folds_of_the_recording(browser: Any, folder: Path, st
         "() => [...document.querySelectorAll('.edge.flow, .edge.back')].map(e => [e.dataset.from, e.dataset.to])")))  # fmt: skip
     fold_of = tab.evaluate("async (step) => [...(await plaitPage.store.stepGraph(step)).foldOfNode]", step)
     wanted = {
-        (f"f{fold_of[graph.values[edge.value].node]}", f"f{fold_of[node.id]}") for node in graph.nodes for edge in node.inputs
+        (f"f{fold_of[graph.values[edge.value].node]}", f"f{fold_of[node.id]}")
+        for node in graph.nodes
+        for edge in node.inputs
     }
     assert drawn == {pair for pair in wanted if pair[0] != pair[1]}
     outcomes = [graph.decisions[k].outcome for k in range(len(graph.decisions))]
@@ -300,7 +303,13 @@ def test_no_serious_accessibility_fault(folder: Path, width: int, dark: bool) ->
     if not axe.exists():
         pytest.skip("axe-core is not installed (npm ci in web/)")
     with chromium(width, 800, dark) as context:
-        for state in ("#view=run", "#view=source", "#view=graph&step=0", "#view=graph&step=0&node=4", "#view=diff&step=0&other=1"):
+        for state in (
+            "#view=run",
+            "#view=source",
+            "#view=graph&step=0",
+            "#view=graph&step=0&node=4",
+            "#view=diff&step=0&other=1",
+        ):
             tab = open_page(context, folder / "loop.html", state)
             tab.wait_for_timeout(300)
             tab.evaluate(axe.read_text(encoding="utf-8"))
@@ -344,7 +353,13 @@ def test_nothing_in_a_recording_runs(browser: Any, tmp_path: Path) -> None:
     tape.end_step()
     with load(tape.write(tmp_path / "run.plait")) as recording:
         (tmp_path / "page.html").write_text(page(recording), encoding="utf-8")
-    for state in ("#view=run", "#view=source", "#view=graph&step=0&node=1", "#view=graph&step=0&read=1", "#view=diff&step=0&other=1"):
+    for state in (
+        "#view=run",
+        "#view=source",
+        "#view=graph&step=0&node=1",
+        "#view=graph&step=0&read=1",
+        "#view=diff&step=0&other=1",
+    ):
         tab = open_page(browser, tmp_path / "page.html", state)
         tab.wait_for_timeout(200)
         assert tab.title().startswith("<img"), state
@@ -405,7 +420,12 @@ def test_served_it_asks_for_what_it_shows(browser: Any, tmp_path: Path) -> None:
             assert "1x True, 1x False" in tab.locator(".box.decision").text_content()
             tab.close()
             base = server.url.rsplit("/", 2)[0]
-            for address in (f"{base}/", f"{base}/wrong-token/", f"{server.url}chunk/../../etc/passwd", f"{server.url}chunk/g99"):
+            for address in (
+                f"{base}/",
+                f"{base}/wrong-token/",
+                f"{server.url}chunk/../../etc/passwd",
+                f"{server.url}chunk/g99",
+            ):
                 with pytest.raises(HTTPError, match="404"):
                     urlopen(address)
             with pytest.raises(HTTPError, match="404"):

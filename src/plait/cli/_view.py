@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import sys
 import webbrowser
 from collections.abc import Sequence
@@ -41,6 +42,8 @@ def main(words: Sequence[str]) -> int:
         raise UsageError("--serve writes no file; leave out -o")
     if options.port and not options.serve:
         raise UsageError("--port goes with --serve")
+    # A large graph is a million small objects without cycles; this process ends soon, so nothing looks for any.
+    gc.disable()
     with load(options.file) as recording:
         if options.serve:
             return views.serve(recording, step=options.step, port=options.port, opened=options.open)

@@ -153,7 +153,9 @@ class Maker {
   }
 
   place(folds: readonly number[], parent: string | null): void {
-    const drawn = folds.filter((each) => this.isDrawn(each));
+    // Inputs first, whenever they came: what uses them stands below.
+    const isInput = (fold: number): number => (this.graph.folds[fold]!.kind === "input" ? 0 : 1);
+    const drawn = folds.filter((each) => this.isDrawn(each)).sort((a, b) => isInput(a) - isInput(b));
     if (drawn.length > CROWD) {
       this.crowd(drawn, parent);
       return;
@@ -244,7 +246,7 @@ class Maker {
           seen.set(key, null);
           continue;
         }
-        const back = source >= target;
+        const back = source >= target && !graph.isInput(graph.valueNode[value]!);
         const cut = graph.cut(node) !== "" && graph.type(value).grad ? graph.cut(node) : "";
         this.arrow(from, to, back ? "back" : "flow", graph.typeText(value), cut);
         seen.set(key, this.arrows.get(`${from}>${to}>${back ? "back" : "flow"}`)!);

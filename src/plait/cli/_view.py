@@ -8,7 +8,7 @@ import webbrowser
 from collections.abc import Sequence
 from pathlib import Path
 
-from plait import PlaitError, load, views
+from plait import PlaitError, load, view, views
 from plait.cli._parser import Parser, UsageError
 
 DESCRIPTION = (
@@ -46,13 +46,13 @@ def main(words: Sequence[str]) -> int:
     gc.disable()
     with load(options.file) as recording:
         if options.serve:
-            return views.serve(recording, step=options.step, port=options.port, opened=options.open)
+            return view(recording, step=options.step).serve(options.port, options.open)
         output: Path = options.output or Path(f"{Path(options.file).stem}.html")
         if not options.force and options.output is not None and output.exists():
             raise PlaitError(f"{output}: this file is there already; give -f to overwrite it or another name")
         if options.output is None and not views.is_page(output):
             raise PlaitError(f"{output}: the file exists and is no page of plait; name another with -o")
-        text = views.page(recording, step=options.step)
+        text = view(recording, step=options.step).html()
     views.write_page(output, text)
     print(output)
     if options.open:

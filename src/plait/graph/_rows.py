@@ -141,16 +141,18 @@ class BackwardRow(NamedTuple):
     inputs: tuple[Reference, ...]
     retain_graph: bool
     create_graph: bool
+    adds: bool = False  # to gradients that an earlier pass left and no update has used
     kind: str = "backward"
 
 
 class EventRow(NamedTuple):
-    """An optimizer step, zero_grad, clipping, an error, work of another thread."""
+    """An optimizer step, zero_grad, clipping, an error, work of another thread. `facts`: what rules ask about it."""
 
     what: str
     detail: str
     site: int | None
     values: tuple[Reference, ...]
+    facts: tuple[tuple[str, int | str], ...] = ()
     kind: str = "event"
 
 

@@ -112,4 +112,7 @@ def looks() -> frozenset[Any]:
     found.update(getattr(torch, name) for name in _LOOK_FUNCTIONS if hasattr(torch, name))
     setter: Callable[..., Any] = Tensor.requires_grad.__set__  # type: ignore[attr-defined]
     found.discard(setter)
+    # NOTE [Setting _backward_hooks]: autograd does so from C++ while it holds the lock of a tensor view whose grad_fn
+    # it makes anew (after a write in place). A handler that then asks that view for `is_leaf` waits for ever.
+    found.add(Tensor._backward_hooks.__set__)  # type: ignore[union-attr]
     return frozenset(found)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from plait.graph._marks import Mark
 from plait.recording import Recording
-from plait.views._html import page, write_page
+from plait.views._html import page, serve, write_page
 
 CELL_BUDGET = 30_000  # nodes: a notebook keeps its outputs in its own file
 HEIGHT = 620
@@ -42,6 +42,10 @@ class Page:
         target = self.save(path)
         webbrowser.open(target.absolute().as_uri())
         return target
+
+    def serve(self, port: int = 0, opened: bool = False) -> int:
+        """Hand the page out on this machine until Ctrl-C, its graphs as they are asked for."""
+        return serve(self._recording, marks=self._marks, step=self._step, port=port, opened=opened)
 
     def __repr__(self) -> str:
         return f"<plait page of {self._recording!r}: .open() shows it, .save(path) writes it>"

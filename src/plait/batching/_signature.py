@@ -1,0 +1,58 @@
+"""What makes two waiting calls the same call: an interned signature per program and per set of shared tensors."""
+from __future__ import annotations
+
+from typing import Any
+
+from torch import Tensor
+
+from plait.batching._program import Program, Rows
+
+
+class Sig:
+    """One kind of call in one run; nodes with the same `Sig` may run together."""
+
+    __slots__ = ("autocast", "in_metas", "index", "kind", "name", "out_ragged", "out_rows", "out_spaces", "out_tracks",
+                 "preds", "program", "ragged", "scc", "shared", "split_by", "state")
+
+    def __init__(self, index: int, name: str, program: Program | None, shared: list[Tensor], kind: str = "program") -> None:
+        self.index = index
+        self.name = name
+        self.program = program
+        self.shared = shared
+        self.kind = kind
+        self.ragged = False
+        self.preds: set[Sig] = set()
+        self.scc = 0
+        self.in_metas: list[Any] = []              # (space, rows per example, or -1 for ragged)
+        self.out_spaces: list[Any] = []
+        self.out_rows: list[int] = []              # rows per example, or -1 for ragged
+        self.out_tracks: list[bool] = []
+        self.autocast: Any = None
+        self.state: Any = None
+        self.split_by = ""
+
+    def replay(self, rows: Rows, args: list[Tensor], shared: list[Tensor]) -> list[Tensor]:
+        """The call through plain autograd."""
+        assert self.program is not None
+        return self.program.interpret(rows, args, shared)
+
+    def __repr__(self) -> str:
+        return f"Sig({self.index}, {self.name})"
+
+
+def scalar_key(a: Any) -> Any:
+    """1, 1.0, True and 0.0, -0.0 are different arguments, though Python's equality says otherwise."""
+    t = type(a)
+    if t is int or t is str or a is None:
+        return a if t is not int else (int, a)
+    if t is float or t is complex:
+        return (t, repr(a))
+    if t is slice:
+        return ("slice", scalar_key(a.start), scalar_key(a.stop), scalar_key(a.step))
+    if t is tuple or t is list:
+        return (t, tuple([scalar_key(x) for x in a]))
+    try:
+        hash(a)
+    except TypeError:
+        return (t, id(a))
+    return (t, a)

@@ -61,6 +61,8 @@ class Column:
 
     def add(self, grads: Tensor, g: Tensor) -> None:
         g = g.reshape(self.count, *self.space.inner)
+        if g._base is grads:                                  # a gradient passed on as it is
+            g = g.clone()
         if self.index is None:
             grads[self.start:self.start + self.count] += g
         else:
@@ -212,19 +214,21 @@ class Executor:
             columns.append(column)
             batch = ctx.total if ragged else n
             args.append(column.get(self.arena(space).buf).reshape(batch, *inner))
-        results, saved = self._compute(sig, ctx, args)
         outs: list[tuple[Space, int, int]] = []
-        offset: list[int] | int = 0
-        for space, per, value in zip(sig.out_spaces, sig.out_rows, results):
-            counts = [node[1] for node in nodes] if per < 0 else per
+        slices: list[Tensor] = []
+        offset: Any = 0
+        for space, per in zip(sig.out_spaces, sig.out_rows):
+            counts: Any = [node[1] for node in nodes] if per < 0 else per
             total = sum(counts) if isinstance(counts, list) else counts * n
             arena = self.arena(space)
             at = arena.take(total)
-            if total:
-                arena.buf[at:at + total] = value.reshape(total, *space.inner)
             self._place(nodes, offset, counts, at)
             outs.append((space, at, total))
             offset = self._after(offset, counts, n)
+        for (space, at, total), v in zip(outs, sig.program.outs):
+            val = sig.program.vals[v]
+            slices.append(self.arenas[space].buf[at:at + total].view(ctx.total if val.ragged else n, *val.inner))
+        saved = self._compute(sig, ctx, args, slices)
         if saved is not None:
             self.tape.append(Step(sig, ctx, columns, outs, saved))
 
@@ -249,22 +253,29 @@ class Executor:
                 row_of[s:s + k] = range(at, at + k)
             at += k
 
-    def _compute(self, sig: Sig, ctx: Rows, args: list[Tensor]) -> tuple[list[Tensor], Any]:
+    def _compute(self, sig: Sig, ctx: Rows, args: list[Tensor], outs: list[Tensor]) -> Any:
         program = sig.program
         assert program is not None
         tracks = any(sig.out_tracks)
-        for w in sig.shared if tracks else ():
-            if w.requires_grad:
-                self.shared[id(w)] = w
-        if not tracks:
-            return program.interpret(ctx, args, sig.shared), None
+        if sig.weights is None:
+            sig.weights = [w.detach() for w in sig.shared]
+            for w in sig.shared if tracks else ():
+                if w.requires_grad:
+                    self.shared[id(w)] = w
         if program.compiled is not None:
-            return program.compiled.forward(ctx, args, [w.detach() for w in sig.shared])  # type: ignore[no-any-return]
+            saved = program.compiled.forward(ctx, args, sig.weights, outs)
+            return saved if tracks else None
+        if not tracks:
+            for o, v in zip(outs, program.interpret(ctx, args, sig.weights)):
+                o.copy_(v)
+            return None
         with torch.enable_grad():
             leaves = [a.data.requires_grad_(program.vals[v].tracks) for v, a in zip(program.ins, args)]
             weights = [w.detach().requires_grad_(w.requires_grad) for w in sig.shared]
-            outs = program.interpret(ctx, leaves, weights)
-        return [o.detach() for o in outs], (leaves, weights, outs)
+            values = program.interpret(ctx, leaves, weights)
+        for o, v in zip(outs, values):
+            o.copy_(v.detach())
+        return leaves, weights, values
 
     # ------------------------------------------------------------------ calls that ran for one example at once
     def add_alone(self, outs: list[Any], reals: list[Tensor], lazies: list[Lazy], again: Any) -> list[Any]:
@@ -334,7 +345,7 @@ class Executor:
     def _vjp(self, step: Step, gouts: list[Any], acc: Accumulator) -> list[Tensor | None]:
         program = step.sig.program
         if program is not None and program.compiled is not None:
-            return program.compiled.backward(step.rows, step.saved, gouts, step.sig.shared, acc)  # type: ignore[no-any-return]
+            return program.compiled.backward(step.rows, step.saved, _physical(step, gouts), step.sig.shared, step.sig.weights, acc)  # type: ignore[no-any-return]
         leaves, weights, outs = step.saved[:3]
         want = [t for t in (*leaves, *weights) if t.requires_grad]
         pairs = [(o, g.reshape(o.shape)) for o, g in zip(outs, gouts) if g is not None and o.requires_grad] \
@@ -353,11 +364,24 @@ class Executor:
         return res
 
 
+def _physical(step: Step, gouts: list[Any]) -> list[Any]:
+    """Rows of gradients in the shapes that the program's results had."""
+    program = step.sig.program
+    assert program is not None
+    res = []
+    for v, g in zip(program.outs, gouts):
+        val = program.vals[v]
+        res.append(g if g is None else g.view(step.rows.total if val.ragged else step.rows.n, *val.inner))
+    return res
+
+
 class Accumulator:
     """Gradients of shared tensors; those of weights in products wait for one product at the end."""
 
     def __init__(self) -> None:
         self.sums: dict[int, Tensor] = {}
+        self.flat: dict[int, tuple[Tensor, list[Tensor], list[Tensor]]] = {}
+        self.lookups: dict[tuple[int, int], tuple[Tensor, list[Tensor], list[Tensor]]] = {}
         self.products: dict[tuple[int, int], tuple[Tensor, Tensor | None, list[Tensor], list[Tensor]]] = {}
 
     def add(self, w: Tensor, g: Tensor) -> None:
@@ -374,12 +398,32 @@ class Accumulator:
         found[2].append(d)
         found[3].append(x)
 
+    def matmul(self, w: Tensor, d: Tensor, x: Tensor) -> None:
+        """`y = x @ w` with gradient `d` of y."""
+        if w.requires_grad:
+            self.flat.setdefault(id(w), (w, [], []))[1].append(d)
+            self.flat[id(w)][2].append(x)
+
+    def lookup(self, w: Tensor, d: Tensor, ids: Tensor, pad: int | None) -> None:
+        """`y = w[ids]` with gradient `d` of y."""
+        if w.requires_grad:
+            found = self.lookups.setdefault((id(w), -1 if pad is None else pad), (w, [], []))
+            found[1].append(d.reshape(-1, w.shape[1]))
+            found[2].append(ids.reshape(-1))
+
     def finish(self) -> dict[int, Tensor]:
+        for w, ds, xs in self.flat.values():
+            self.add(w, _rows(xs).t() @ _rows(ds))
+        for (_, pad), (w, ds, ids) in self.lookups.items():
+            self.add(w, torch.ops.aten.embedding_dense_backward(_rows(ds), torch.cat(ids), w.shape[0], pad, False))
         for w, b, ds, xs in self.products.values():
-            d = (torch.cat([g.reshape(-1, g.shape[-1]) for g in ds]) if len(ds) > 1 else ds[0].reshape(-1, ds[0].shape[-1]))
+            d = _rows(ds)
             if w.requires_grad:
-                x = torch.cat([v.reshape(-1, v.shape[-1]) for v in xs]) if len(xs) > 1 else xs[0].reshape(-1, xs[0].shape[-1])
-                self.add(w, d.t() @ x)
+                self.add(w, d.t() @ _rows(xs))
             if b is not None and b.requires_grad:
                 self.add(b, d.sum(0))
         return self.sums
+
+
+def _rows(xs: list[Tensor]) -> Tensor:
+    return torch.cat(xs) if len(xs) > 1 else xs[0]

@@ -12,7 +12,7 @@ class Sig:
     """One kind of call in one run; nodes with the same `Sig` may run together."""
 
     __slots__ = ("autocast", "in_metas", "index", "kind", "name", "out_ragged", "out_rows", "out_spaces", "out_tracks",
-                 "preds", "program", "ragged", "scc", "shared", "split_by", "state")
+                 "preds", "program", "ragged", "scc", "shared", "split_by", "state", "weights")
 
     def __init__(self, index: int, name: str, program: Program | None, shared: list[Tensor], kind: str = "program") -> None:
         self.index = index
@@ -29,6 +29,7 @@ class Sig:
         self.out_tracks: list[bool] = []
         self.autocast: Any = None
         self.state: Any = None
+        self.weights: list[Tensor] | None = None   # the shared tensors without their autograd history
         self.split_by = ""
 
     def replay(self, rows: Rows, args: list[Tensor], shared: list[Tensor]) -> list[Tensor]:

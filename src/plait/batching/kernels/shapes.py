@@ -158,6 +158,10 @@ def getitem(t: Tracer, name: str, args: Args, kwargs: Kwargs) -> Any:
             start, stop, _ = one[0].indices(v.inner[d - 1])
             return t.op("narrow", lambda a: a.narrow(d, start, max(stop - start, 0)), [x], [(shape, dtype)],
                         (d, start, max(stop - start, 0)), ragged=v.ragged)[0]
+    if len(one) == 1 and type(one[0]) is int and Ellipsis not in phys:
+        d = next(i for i, p in enumerate(phys) if i and p != slice(None))
+        at = one[0] % v.inner[d - 1]
+        return t.op("select", lambda a: a.select(d, at), [x], [(shape, dtype)], (d, at), ragged=v.ragged)[0]
     if not found:
         return t.op("getitem", lambda a: a[phys], [x], [(shape, dtype)], (freeze(phys),), ragged=v.ragged)[0]
     return t.op("getitem", lambda a, *ix: a[fill(spec, ix)], [x, *found], [(shape, dtype)], (freeze(spec),),

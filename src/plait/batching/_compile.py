@@ -11,6 +11,7 @@ from typing import Any
 from plait.batching._codegen import ENV, Unsupported, Writer
 from plait.batching._program import Instr, Program
 from plait.batching.kernels._vjp import VJP
+from plait.batching.kernels.rnn import Config, RNNKernel
 
 _FUNCTIONS: dict[str, Any] = {}
 
@@ -26,8 +27,11 @@ class Compiled:
         self.source = source
 
 
-def compile_program(p: Program) -> Compiled | None:
+def compile_program(p: Program) -> Compiled | RNNKernel | None:
     """The compiled form, or None where an instruction has no hand-made derivative."""
+    if len(p.code) == 1 and p.code[0].op == "rnn":
+        key, has_state = p.code[0].consts
+        return RNNKernel(Config(*key), has_state)
     if not p.code or any(i.op not in VJP and any(p.vals[o].tracks for o in i.outs) for i in p.code):
         return None
     if len(set(p.outs)) != len(p.outs) or any(o in p.ins for o in p.outs):

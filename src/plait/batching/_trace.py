@@ -122,7 +122,9 @@ class Tracer(_current.Runtime):
         ragged = any(self.vals[x.slot].ragged for x in ins)
         desc = tuple((v.inner, v.dtype, v.ragged, v.tracks) for v in (self.vals[x.slot] for x in ins))
         key = (desc, tuple((i.op, i.ins, i.consts, i.outs) for i in code), tuple(o.slot for o in outs),
-               tuple(self.vals[o].tracks for i in code for o in i.outs), self.device)
+               tuple((self.vals[o].inner, self.vals[o].dtype, self.vals[o].ragged, self.vals[o].tracks)
+                     for i in code for o in i.outs),
+               tuple((tuple(w.shape), w.dtype, w.requires_grad) for w in self.shared), self.device)
         return Program(self.vals, tuple(x.slot for x in ins), tuple(o.slot for o in outs), code, len(self.shared), key,
                        ragged, None, sorted({i.func_name or i.op for i in code if i.opaque}))
 

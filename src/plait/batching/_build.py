@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
+from plait.batching._core_choice import Entry
 from plait.batching._current import local
 from plait.batching._lazy import Const, Lazy
 from plait.batching._meta import Meta, meta_of
@@ -19,21 +20,6 @@ if TYPE_CHECKING:
     from plait.batching._runtime import LaneRuntime
 
 _PROGRAMS: dict[Any, Program] = {}
-
-
-class Entry:
-    """Everything that a repeated call needs: one dict lookup leads here."""
-
-    __slots__ = ("length", "outs", "rows", "sig", "single", "wrap")
-
-    def __init__(self, sig: Sig, length: int, outs: list[tuple[int, Meta]], rows: int, wrap: Callable[[list[Lazy]], Any],
-                 single: Meta | None) -> None:
-        self.sig = sig
-        self.length = length
-        self.outs = outs
-        self.rows = rows
-        self.wrap = wrap
-        self.single = single
 
 
 def build(rt: LaneRuntime, name: Any, args: Any, kwargs: Any, ins: list[Lazy], shared: frozenset[int]) -> Entry:
@@ -158,11 +144,11 @@ def _rebuild(out: Any, feed: Any) -> Any:
     return out
 
 
-def _wrapper(out: Any) -> Callable[[list[Lazy]], Any]:
+def _wrapper(out: Any) -> Callable[[Any], Any] | None:
     if type(out) is tuple and all(type(x) is Lazy and type(x.extra) is not Const for x in out):
-        return tuple
+        return None
     if type(out) is list and all(type(x) is Lazy and type(x.extra) is not Const for x in out):
-        return lambda xs: xs
+        return list
     return lambda xs: _rebuild(out, iter(xs))
 
 
@@ -183,7 +169,7 @@ def _entry(rt: LaneRuntime, label: str, t: Tracer, program: Program, out: Any, l
             if not autocast:
                 from plait.batching._compile import compile_program
                 known.compiled = compile_program(known)
-        sig = Sig(len(rt.sigs), label, known, t.shared)
+        sig = Sig(len(rt.sig_list), label, known, t.shared)
         sig.ragged = program.ragged
         sig.in_metas = list(places_in)
         vals = [t.vals[k] for k in program.outs]
@@ -191,15 +177,16 @@ def _entry(rt: LaneRuntime, label: str, t: Tracer, program: Program, out: Any, l
         sig.out_rows = [-1 if v.ragged else m.rows for v, m in zip(vals, metas)]
         sig.out_tracks = [m.tracks for m in metas]
         rt.sigs[key] = sig
+        rt.add_sig(sig)
         for alone in program.alone:
             rt.report.by_vmap(alone)
-    places: list[tuple[int, Meta]] = []
+    offs: list[int] = []
     at = 0
     for m in metas:
-        places.append((at, m))
+        offs.append(at)
         at += m.rows
-    single = metas[0] if type(out) is Lazy and len(outs) == 1 else None
-    return Entry(sig, length, places, at, _wrapper(out), single)
+    single = type(out) is Lazy and len(outs) == 1
+    return Entry(sig.index, length, at, tuple(offs), tuple(metas), int(single), None if single else _wrapper(out))
 
 
 def _out_meta(t: Tracer, o: Lazy) -> Meta:

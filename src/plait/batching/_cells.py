@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import functools
 import threading
+import types
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
@@ -10,9 +11,10 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor, nn
 
+from plait.batching import _torch_private as private
 from plait.batching._build import build_call
 from plait.batching._current import local
-from plait.batching._lazy import INPUT, BatchError, Lazy
+from plait.batching._lazy import INPUT, BatchError, Const, Lazy
 from plait.batching._program import NoRule
 from plait.batching._trace import Abort, CellError
 from plait.batching.kernels.modules import RAGGED_MODULES
@@ -49,23 +51,30 @@ class Cell:
 
     def __init__(self, func: Callable[..., Any]) -> None:
         self.func = func
+        self.method = False                                   # defined in a class: the first argument is `self`
         functools.update_wrapper(self, func, updated=())
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         rt: Any = local.rt
-        if rt is None or rt.tracing:
+        if rt is None or rt.core is None:
             return self.func(*args, **kwargs)
+        if not kwargs:
+            method = self.method
+            res = rt.core.call(self, args[0].training if method and isinstance(args[0], nn.Module) else None, args, method)
+            if res is not NotImplemented:
+                return res
+        if self.method:
+            obj = args[0]
+            rt.keep.append(obj)
+            flag = obj.training if isinstance(obj, nn.Module) else None
+            return call_cell(rt, self, functools.partial(self.func, obj), args[1:], kwargs, True, flag, obj)
         return call_cell(rt, self, self.func, args, kwargs, True)
 
+    def __set_name__(self, owner: type, name: str) -> None:
+        self.method = True
+
     def __get__(self, obj: Any, owner: Any = None) -> Any:
-        if obj is None:
-            return self
-        cells = obj.__dict__.setdefault("_plait_cells", {}) if hasattr(obj, "__dict__") else {}
-        bound = cells.get(self)
-        if bound is None or bound.func.func is not self.func:
-            bound = cells[self] = Cell(functools.partial(self.func, obj))
-            bound.__name__ = self.__name__
-        return bound
+        return self if obj is None else types.MethodType(self, obj)
 
 
 def cell(func: Any) -> Any:
@@ -88,8 +97,8 @@ def cell(func: Any) -> Any:
 
 
 def call_cell(rt: LaneRuntime, key_of: Any, func: Callable[..., Any], args: Any, kwargs: Any, strict: bool,
-              flag: Any = None) -> Any:
-    key: list[Any] = [key_of, flag, torch.is_grad_enabled(), torch.is_autocast_enabled("cpu")]
+              flag: Any = None, owner: Any = None) -> Any:
+    key: list[Any] = [key_of, flag, torch.is_grad_enabled(), private.any_autocast(), "slow", id(owner)]
     ins: list[Lazy] = []
     lane = rt.lane
     for a in args:
@@ -120,7 +129,27 @@ def call_cell(rt: LaneRuntime, key_of: Any, func: Callable[..., Any], args: Any,
         except Abort:
             raise BatchError(f"the cell {label!r} cannot be traced; remove @plait.cell from it") from None
         rt.entries[frozen] = entry
+    fast = _fast_key(rt, key_of, flag, args, kwargs, owner)
+    if fast is not None:
+        rt.entries[fast] = entry
     return rt.record(entry, ins)
+
+
+def _fast_key(rt: LaneRuntime, key_of: Any, flag: Any, args: Any, kwargs: Any, owner: Any) -> Any:
+    """The key under which the core finds this call the next time, if it is of the kind that the core understands."""
+    if kwargs:
+        return None
+    key: list[Any] = [key_of, flag, torch.is_grad_enabled(), private.any_autocast()]
+    if owner is not None:
+        key.append(id(owner))
+    for a in args:
+        if type(a) is Lazy and type(a.extra) is not Const:
+            key.append(a.meta)
+        elif type(a) is tuple and all(type(b) is Lazy and type(b.extra) is not Const for b in a):
+            key += [tuple, *(b.meta for b in a), None]
+        else:
+            return None
+    return tuple(key)
 
 
 def call_module(rt: LaneRuntime, m: nn.Module, args: Any, kwargs: Any, original: Callable[..., Any]) -> Any:
@@ -180,8 +209,12 @@ def modules_deferred() -> Iterator[None]:
 def _call(original: Callable[..., Any]) -> Callable[..., Any]:
     def __call__(self: nn.Module, *args: Any, **kwargs: Any) -> Any:
         rt: Any = local.rt
-        if rt is None or rt.tracing:
+        if rt is None or rt.core is None:
             return original(self, *args, **kwargs)
+        if not kwargs:
+            res = rt.core.call(self, self.training, args)
+            if res is not NotImplemented:
+                return res
         return call_module(rt, self, args, kwargs, original)
     return __call__
 

@@ -13,6 +13,7 @@ class Runtime:
 
     tracing: ClassVar[bool] = False
     lane: int
+    core: Any = None
 
     def __init__(self) -> None:
         self.lane = -1

@@ -1,7 +1,7 @@
 """Rows in, one batched call, rows out; and the way back."""
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -11,7 +11,6 @@ from plait.batching import _torch_private as private
 from plait.batching._lazy import Lazy
 from plait.batching._meta import Meta, Space, meta_of
 from plait.batching._program import Rows
-from plait.batching._schedule import needed, plan
 from plait.batching._signature import Sig
 
 if TYPE_CHECKING:
@@ -19,40 +18,35 @@ if TYPE_CHECKING:
 
 
 class Arena:
-    """All rows of one space, in one tensor that grows."""
+    """All rows of one space, in one tensor that grows; the core hands out the rows."""
 
-    __slots__ = ("buf", "space", "used")
+    __slots__ = ("buf", "number", "space")
 
-    def __init__(self, space: Space, capacity: int) -> None:
+    def __init__(self, space: Space, number: int) -> None:
         self.space = space
-        self.used = 0
-        self.buf = torch.empty((capacity, *space.inner), dtype=space.dtype, device=space.device)
+        self.number = number
+        self.buf = torch.empty((0, *space.inner), dtype=space.dtype, device=space.device)
 
-    def take(self, rows: int) -> int:
-        """Room for `rows` more rows; the first of them."""
-        at = self.used
-        need = at + rows
-        if need > self.buf.shape[0]:
-            bigger = torch.empty((max(need, 2 * self.buf.shape[0], 64), *self.space.inner), dtype=self.space.dtype,
+    def reserve(self, used: int, kept: int) -> None:
+        """Room for `used` rows, of which `kept` are there already."""
+        if used > self.buf.shape[0]:
+            bigger = torch.empty((max(used, 2 * self.buf.shape[0], 64), *self.space.inner), dtype=self.space.dtype,
                                  device=self.space.device)
-            bigger[:at] = self.buf[:at]
+            kept = min(kept, self.buf.shape[0])
+            bigger[:kept] = self.buf[:kept]
             self.buf = bigger
-        self.used = need
-        return at
 
 
 class Column:
     """Where the rows of one argument of a group are: a run, or an index."""
 
-    __slots__ = ("count", "index", "space", "start", "unique")
+    __slots__ = ("count", "index", "space", "start")
 
-    def __init__(self, space: Space, rows: list[int], device: torch.device) -> None:
+    def __init__(self, space: Space, start: int, count: int, index: Tensor | None) -> None:
         self.space = space
-        self.count = len(rows)
-        self.start = rows[0] if rows else 0
-        self.index: Tensor | None = None
-        if rows and rows != list(range(self.start, self.start + self.count)):
-            self.index = torch.tensor(rows, device=device)
+        self.start = start
+        self.count = count
+        self.index = index
 
     def get(self, buf: Tensor) -> Tensor:
         if self.index is None:
@@ -100,7 +94,7 @@ class Executor:
     def __init__(self, rt: LaneRuntime) -> None:
         self.rt = rt
         self.arenas: dict[Space, Arena] = {}
-        self.row_of: list[int] = []                           # slot -> row of its space, for everything that has run
+        self.order: list[Arena] = []
         self.pending: list[Leaf] = []
         self.leaves: list[Leaf] = []
         self.tape: list[Step] = []
@@ -108,25 +102,30 @@ class Executor:
         self.shared: dict[int, Tensor] = {}                   # shared tensors that want a gradient
 
     # ------------------------------------------------------------------ slots and rows
-    def arena(self, space: Space) -> Arena:
-        a = self.arenas.get(space)
-        if a is None:
-            a = self.arenas[space] = Arena(space, 64)
-        return a
+    def add_arena(self, space: Space) -> None:
+        with private.DisableTorchFunction():
+            self.arenas[space] = arena = Arena(space, len(self.order))
+        self.order.append(arena)
 
-    def _extend(self) -> None:
-        missing = self.rt.next - len(self.row_of)
-        if missing > 0:
-            self.row_of.extend([-1] * missing)
+    def arena(self, space: Space) -> Arena:
+        self.rt.space_id(space)
+        return self.arenas[space]
+
+    def room(self, space: Space, rows: int) -> int:
+        """New rows of a space, now; the first of them."""
+        arena = self.arena(space)
+        at = self.rt.core.room(arena.number, rows)
+        arena.reserve(at + rows, at)
+        return at
 
     def done(self, slot: int) -> bool:
-        return slot < len(self.row_of) and self.row_of[slot] >= 0
+        return self.rt.core.row_of(slot) >= 0
 
     def value(self, x: Lazy) -> Tensor:
         m = x.meta
         if not m.rows or not m.numel:
             return torch.empty(m.shape, dtype=m.dtype, device=m.device)
-        row = self.row_of[x.slot]
+        row = self.rt.core.row_of(x.slot)
         buf = self.arenas[m.space].buf
         return buf[row:row + m.rows].view(m.shape) if m.lead else buf[row]
 
@@ -137,121 +136,89 @@ class Executor:
 
     def load(self) -> None:
         """Copies the rows of new leaves in, one copy a space."""
-        self._extend()
         by_space: dict[Space, list[Leaf]] = {}
         for leaf in self.pending:
             by_space.setdefault(leaf.meta.space, []).append(leaf)
         self.pending = []
+        place = self.rt.core.place
         for space, leaves in by_space.items():
-            arena = self.arena(space)
             total = sum(leaf.meta.rows for leaf in leaves)
-            at = arena.take(total)
+            at = self.room(space, total)
             if total:
-                torch.cat([leaf.tensor.detach().reshape(leaf.meta.rows, *space.inner) for leaf in leaves],
-                          out=arena.buf[at:at + total])
+                parts = [leaf.tensor.detach() if leaf.meta.lead else leaf.tensor.detach()[None] for leaf in leaves]
+                torch.cat(parts, out=self.arenas[space].buf[at:at + total])
             for leaf in leaves:
                 leaf.row = at
-                k = leaf.meta.rows
-                self.row_of[leaf.slot:leaf.slot + k] = range(at, at + k)
-                at += k
+                place(leaf.slot, at, leaf.meta.rows)
+                at += leaf.meta.rows
 
     # ------------------------------------------------------------------ running
-    def flush(self, slots: Iterable[int]) -> None:
+    def flush(self, slots: Sequence[int]) -> None:
         """Runs what these slots need, and nothing else: the rest waits for more company."""
         rt = self.rt
         with private.DisableTorchFunction(), torch.no_grad():
             if self.pending:
                 self.load()
-            self._extend()
-            ids = needed(rt.nodes, rt.owner, slots)
-            if ids:
-                rt.report.flushes += 1
-                for sig, group in plan(rt.nodes, rt.owner, ids):
-                    self._run(sig, group)
-                for i in ids:
-                    rt.nodes[i] = None
+            before = [rt.core.used(a.number) for a in self.order]
+            groups, packed = rt.core.plan(slots)
+            if not groups:
+                return
+            rt.report.flushes += 1
+            for a, kept in zip(self.order, before):
+                a.reserve(rt.core.used(a.number), kept)
+            index = torch.frombuffer(packed, dtype=torch.int64) if packed else None
+            if index is not None and rt.device.type != "cpu":
+                index = index.to(rt.device)
+            for group in groups:
+                self._run(group, index)
 
     def gather_sig(self, space: Space, tracks: bool) -> Sig:
         sig = self.gathers.get((space, tracks))
         if sig is None:
-            sig = self.gathers[(space, tracks)] = Sig(100_000 + len(self.gathers), "rows", None, [], "gather")
+            sig = self.gathers[(space, tracks)] = Sig(len(self.rt.sig_list), "rows", None, [], "gather")
             sig.out_spaces, sig.out_rows, sig.out_tracks = [space], [-1], [tracks]
+            self.rt.add_sig(sig)
         return sig
 
-    def _run(self, sig: Sig, nodes: list[Any]) -> None:
-        n = len(nodes)
-        row_of = self.row_of
-        device = self.rt.device
+    def _run(self, group: Any, index: Tensor | None) -> None:
+        number, n, lengths, cols, places = group
+        sig = self.rt.sig_list[number]
         self.rt.report.group(sig.name, n)
+        spaces = sig.out_spaces if sig.kind == "gather" else [m[2] for m in sig.in_metas]
+        columns = [Column(space, start, count, None if off is None else index[off:off + count])  # type: ignore[index]
+                   for space, (start, count, off) in zip(spaces, cols)]
+        outs = [(space, at, total) for space, (at, total) in zip(sig.out_spaces, places)]
         if sig.kind == "gather":
-            space = sig.out_spaces[0]
-            rows = [row_of[s] + i for node in nodes for s, k in node[3] for i in range(k)]
-            arena = self.arena(space)
-            at = arena.take(len(rows))
-            column = Column(space, rows, device)
-            if rows:
-                arena.buf[at:at + len(rows)] = column.get(arena.buf)
-            self._place(nodes, 0, [node[1] for node in nodes], at)
+            space, at, total = outs[0]
+            buf = self.arenas[space].buf
+            column = columns[0]
+            if column.index is not None:
+                buf[at:at + total] = buf.index_select(0, column.index)
+            elif total:
+                buf[at:at + total] = buf[column.start:column.start + total]
             if sig.out_tracks[0]:
-                self.tape.append(Step(sig, Rows(n, None, device), [column], [(space, at, len(rows))], None))
+                self.tape.append(Step(sig, Rows(n, None, self.rt.device), columns, outs, None))
             return
-        assert sig.program is not None
-        lengths = [node[1] for node in nodes] if sig.ragged else None
-        ctx = Rows(n, lengths, device)
-        columns: list[Column] = []
-        args: list[Tensor] = []
-        for j, (inner, ragged, space, per) in enumerate(sig.in_metas):
-            rows = []
-            for node in nodes:
-                r = node[3][j]
-                k = node[1] if ragged else per
-                if k == 1:
-                    rows.append(row_of[r])
-                elif k:
-                    first = row_of[r]
-                    rows.extend(range(first, first + k))
-            column = Column(space, rows, device)
-            columns.append(column)
-            batch = ctx.total if ragged else n
-            args.append(column.get(self.arena(space).buf).reshape(batch, *inner))
-        outs: list[tuple[Space, int, int]] = []
+        program = sig.program
+        assert program is not None
+        ctx = Rows(n, lengths, self.rt.device)
+        args = []
+        for column, (inner, ragged, space, _) in zip(columns, sig.in_metas):
+            a = column.get(self.arenas[space].buf)
+            if inner != space.inner or ragged:
+                a = a.reshape(ctx.total if ragged else n, *inner)
+            args.append(a)
         slices: list[Tensor] = []
-        offset: Any = 0
-        for space, per in zip(sig.out_spaces, sig.out_rows):
-            counts: Any = [node[1] for node in nodes] if per < 0 else per
-            total = sum(counts) if isinstance(counts, list) else counts * n
-            arena = self.arena(space)
-            at = arena.take(total)
-            self._place(nodes, offset, counts, at)
-            outs.append((space, at, total))
-            offset = self._after(offset, counts, n)
-        for (space, at, total), v in zip(outs, sig.program.outs):
-            val = sig.program.vals[v]
-            slices.append(self.arenas[space].buf[at:at + total].view(ctx.total if val.ragged else n, *val.inner))
+        for (space, at, total), v in zip(outs, program.outs):
+            val = program.vals[v]
+            o = self.arenas[space].buf[at:at + total]
+            inner = val.inner
+            if inner != space.inner:
+                o = o.view(ctx.total if val.ragged else n, *inner)
+            slices.append(o)
         saved = self._compute(sig, ctx, args, slices)
         if saved is not None:
             self.tape.append(Step(sig, ctx, columns, outs, saved))
-
-    @staticmethod
-    def _after(offset: Any, counts: Any, n: int) -> Any:
-        if isinstance(offset, int) and isinstance(counts, int):
-            return offset + counts
-        a = [offset] * n if isinstance(offset, int) else offset
-        b = [counts] * n if isinstance(counts, int) else counts
-        return [x + y for x, y in zip(a, b)]
-
-    def _place(self, nodes: list[Any], offset: Any, counts: Any, at: int) -> None:
-        """Writes down the rows of one output of a group."""
-        row_of = self.row_of
-        fixed = isinstance(counts, int)
-        for i, node in enumerate(nodes):
-            k = counts if fixed else counts[i]
-            s = node[2] + (offset if isinstance(offset, int) else offset[i])
-            if k == 1:
-                row_of[s] = at
-            else:
-                row_of[s:s + k] = range(at, at + k)
-            at += k
 
     def _compute(self, sig: Sig, ctx: Rows, args: list[Tensor], outs: list[Tensor]) -> Any:
         program = sig.program
@@ -291,14 +258,11 @@ class Executor:
                     continue
                 meta = meta_of(tuple(o.shape), o.dtype, o.device, o.requires_grad,
                                1 if o.dim() == 1 else None)
-                x = Lazy(rt.next, meta, rt.lane, None)
-                rt.take(meta.rows)
-                self._extend()
-                arena = self.arena(meta.space)
-                at = arena.take(meta.rows)
+                x = Lazy(rt.take(meta.rows), meta, rt.lane, None)
+                at = self.room(meta.space, meta.rows)
                 if meta.rows:
-                    arena.buf[at:at + meta.rows] = o.detach().reshape(meta.rows, *meta.space.inner)
-                self.row_of[x.slot:x.slot + meta.rows] = range(at, at + meta.rows)
+                    self.arenas[meta.space].buf[at:at + meta.rows] = o.detach().reshape(meta.rows, *meta.space.inner)
+                rt.core.place(x.slot, at, meta.rows)
                 made.append(x)
                 if o.requires_grad:
                     places.append((meta.space, at, meta.rows))
@@ -307,8 +271,7 @@ class Executor:
             if kept:
                 columns = []
                 for r, x in zip(reals, lazies):
-                    row = self.row_of[x.slot] if x.meta.rows else 0
-                    columns.append(Column(x.meta.space, list(range(row, row + x.meta.rows)), rt.device))
+                    columns.append(Column(x.meta.space, max(rt.core.row_of(x.slot), 0), x.meta.rows, None))
                 def rerun(xs: list[Tensor]) -> list[Tensor]:
                     res = again([x.reshape(r.shape) for x, r in zip(xs, reals)])
                     return [res[k] for k in which]
@@ -326,7 +289,7 @@ class Executor:
             g = grads.get(space)
             if g is None:
                 a = self.arenas[space]
-                g = grads[space] = torch.zeros((a.used, *space.inner), dtype=space.dtype, device=space.device)
+                g = grads[space] = torch.zeros((self.rt.core.used(a.number), *space.inner), dtype=space.dtype, device=space.device)
             return g
         for space, index, g in seeds:
             of(space).index_add_(0, index, g)

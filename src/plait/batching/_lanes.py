@@ -112,7 +112,7 @@ class Lanes:
 
     def _one(self, i: int) -> None:
         rt = self.rt
-        rt.lane = i
+        rt.lane = rt.core.lane = i
         args, kwargs = self.calls[i]
         try:
             self.results[i] = self.func(*args, **kwargs)
@@ -125,7 +125,7 @@ class Lanes:
 
     def _switch(self, i: int, g: greenlet, answer: Any) -> None:
         if i >= 0:
-            self.rt.lane = i
+            self.rt.lane = self.rt.core.lane = i
         else:
             self.starter = g
         self.current = g
@@ -169,7 +169,7 @@ class Lanes:
         try:
             answer = self.hub.switch()
         finally:
-            rt.lane = lane
+            rt.lane = rt.core.lane = lane
             if pushed is not None:
                 private.pop_mode()
             while popped:
@@ -185,6 +185,7 @@ class Lanes:
         """The numbers that lanes wait for, with one copy per space."""
         ex = self.rt.exec
         answers: list[Any] = [None] * len(self.waiting)
+        rt_row = self.rt.core.row_of
         by_space: dict[Any, list[tuple[int, Any]]] = {}
         for k, (_, _, (kind, x, _)) in enumerate(self.waiting):
             if kind == "read":
@@ -193,7 +194,7 @@ class Lanes:
                 else:
                     answers[k] = ex.value(x).tolist()
         for space, asked in by_space.items():
-            rows = torch.tensor([ex.row_of[x.slot] for _, x in asked])
+            rows = torch.tensor([rt_row(x.slot) for _, x in asked])
             values = ex.arenas[space].buf.index_select(0, rows).tolist()
             for (k, x), v in zip(asked, values):
                 answers[k] = [v] if x.meta.lead else v

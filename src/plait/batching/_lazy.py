@@ -9,7 +9,8 @@ from torch import Tensor
 
 from plait._errors import PlaitError
 from plait.batching._current import Runtime, local
-from plait.batching._meta import Meta, row_meta
+from plait.batching._core_choice import LazyBase
+from plait.batching._meta import Meta
 
 
 class BatchError(PlaitError):
@@ -97,16 +98,11 @@ def _inplace(name: str) -> Callable[[Any, Any], Any]:
     return op
 
 
-class Lazy:
+class Lazy(LazyBase):
     """Stands for a `torch.Tensor` inside `plait.batch`; `isinstance(x, torch.Tensor)` holds."""
 
-    __slots__ = ("extra", "lane", "meta", "slot")
-
-    def __init__(self, slot: int, meta: Meta, lane: int, extra: Any) -> None:
-        self.slot = slot
-        self.meta = meta
-        self.lane = lane
-        self.extra = extra
+    __slots__ = ()
+    meta: Meta
 
     @property
     def __class__(self) -> Any:
@@ -231,13 +227,11 @@ class Lazy:
 
     # ------------------------------------------------------------------ indexing
     def __getitem__(self, index: Any) -> Any:
-        m = self.meta
-        if type(index) is int and m.lead and self.extra is INPUT:      # x[t] of an example: a name for a row, no call
-            n = m.rows
-            if index < 0:
-                index += n
-            if 0 <= index < n and not local.rt.tracing:                # type: ignore[union-attr]
-                return Lazy(self.slot + index, m.row or row_meta(m), self.lane, self)
+        rt = local.rt
+        if rt is not None and rt.core is not None:            # x[t] is a name for a row, no call
+            row = rt.core.one_row(self, index)
+            if row is not NotImplemented:
+                return row
         return _call("__getitem__", self, index)
 
     def __setitem__(self, index: Any, value: Any) -> None:
@@ -246,6 +240,11 @@ class Lazy:
     def __iter__(self) -> Iterator[Any]:
         if not self.meta.shape:
             raise TypeError("iteration over a 0-d tensor")
+        rt = local.rt
+        if rt is not None and rt.core is not None:
+            rows = rt.core.all_rows(self)
+            if rows is not NotImplemented:
+                return iter(rows)
         return iter(_call("unbind", self, 0))
 
     def __reversed__(self) -> Any:

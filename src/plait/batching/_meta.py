@@ -6,6 +6,8 @@ from typing import Final
 
 import torch
 
+from plait.batching._core_choice import MetaBase
+
 
 class Space:
     """All rows of one inner shape, dtype and device; at run time one growing tensor holds them.
@@ -27,23 +29,23 @@ class Space:
         return f"Space({list(self.inner)}, {self.dtype}, {self.device})"
 
 
-class Meta:
+class Meta(MetaBase):
     """Interned: two metas with the same content are the same object, so keys compare by identity.
 
     `lead` is 1 where the first dimension counts rows of the space and 0 where the whole value is one row.
     """
 
-    __slots__ = ("device", "dtype", "lead", "row", "rows", "shape", "space", "tracks")
+    __slots__ = ("device", "dtype", "shape", "space", "tracks")
 
     def __init__(self, shape: tuple[int, ...], dtype: torch.dtype, device: torch.device, tracks: bool, lead: int) -> None:
         self.shape: Final = torch.Size(shape)
         self.dtype: Final = dtype
         self.device: Final = device
         self.tracks: Final = tracks                       # requires_grad
-        self.lead: Final = lead
+        self.lead = lead
         self.space: Final = space_of(tuple(shape[lead:]), dtype, device)
-        self.rows: Final = shape[0] if lead else 1
-        self.row: Meta | None = None                      # meta of one row, filled on first use
+        self.rows = shape[0] if lead else 1
+        self.row = meta_of(shape[1:], dtype, device, tracks, 0) if lead else None
 
     def __repr__(self) -> str:
         return f"Meta({list(self.shape)}, {self.dtype}, tracks={self.tracks}, lead={self.lead})"
@@ -83,6 +85,5 @@ def meta_of(shape: tuple[int, ...], dtype: torch.dtype, device: torch.device, tr
 
 def row_meta(meta: Meta) -> Meta:
     """Meta of `x[i]` for a value that is rows."""
-    if meta.row is None:
-        meta.row = meta_of(meta.shape[1:], meta.dtype, meta.device, meta.tracks, 0)
-    return meta.row
+    assert meta.row is not None
+    return meta.row  # type: ignore[no-any-return]

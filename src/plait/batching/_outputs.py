@@ -173,14 +173,14 @@ def _jagged(values: Tensor, lengths: list[int]) -> Tensor:
 
 
 def _output(rt: LaneRuntime, column: list[Lazy], space: Space, shape: tuple[int, ...], tracks: bool) -> Output:
-    row_of = rt.exec.row_of
+    row_of = rt.core.row_of
     rows: list[int] = []
     for x in column:
         k = x.meta.rows
         if k == 1:
-            rows.append(row_of[x.slot])
+            rows.append(row_of(x.slot))
         elif k:
-            rows.extend(range(row_of[x.slot], row_of[x.slot] + k))
+            rows.extend(range(row_of(x.slot), row_of(x.slot) + k))
     return Output(space, torch.tensor(rows, dtype=torch.int64, device=space.device), shape, tracks)
 
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
+from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from plait.batching import _torch_private as private
 from plait.batching._meta import Space
@@ -16,8 +17,8 @@ if TYPE_CHECKING:
 
 def replay(ex: Executor, leaves: Mapping[int, Tensor], outputs: Sequence[Any]) -> list[Tensor]:
     """The outputs as differentiable functions of `leaves` (by id of the tensor that the run used)."""
-    with private.DisableTorchFunction(), torch.enable_grad():
-        rows: dict[Space, Tensor] = {s: a.buf[:a.used].detach() for s, a in ex.arenas.items()}
+    with private.DisableTorchFunction(), torch.enable_grad(), sdpa_kernel(SDPBackend.MATH):
+        rows: dict[Space, Tensor] = {s: a.buf[:ex.rt.core.used(a.number)].detach() for s, a in ex.arenas.items()}
         for leaf in ex.leaves:
             t = leaves.get(id(leaf.tensor))
             if t is not None and leaf.meta.rows:

@@ -8,13 +8,15 @@ import torch
 from torch import Tensor
 
 from plait.batching import _torch_private as private
-from plait.batching._build import Entry, build
+from plait.batching._build import build
+from plait.batching._core_choice import Core, Entry
 from plait.batching._current import Runtime
 from plait.batching._dispatch import _TRAINS, call, fresh, function_of, has_lazy, refuse, shared_source, site, unwrap
 from plait.batching._execute import Executor
 from plait.batching._lazy import INPUT, BatchError, Const, Lazy, Written
-from plait.batching._meta import Meta, meta_of
+from plait.batching._meta import Meta, Space, meta_of
 from plait.batching._report import Report
+from plait.batching._schedule import components
 from plait.batching._signature import Sig, scalar_key
 from plait.batching._trace import shares_memory
 
@@ -41,11 +43,13 @@ class LaneRuntime(Runtime):
         self.randomness = randomness
         self.names = names
         self.device = device
-        self.entries: dict[tuple[Any, ...], Entry] = {}
+        self.core = Core(Lazy, INPUT, torch.is_grad_enabled, private.any_autocast, components)
+        self.entries: dict[tuple[Any, ...], Entry] = self.core.entries
         self.sigs: dict[tuple[Any, ...], Sig] = {}
-        self.nodes: list[tuple[Sig, int, int, Any] | None] = []   # signature, ragged length, first slot, input slots
-        self.owner: list[int] = []                            # slot -> node that makes it, or -1
-        self.next = 0                                         # the next free slot; a slot names one row
+        self.sig_list: list[Sig] = []
+        self.spaces: dict[Space, int] = {}
+        self.take = self.core.take
+        self.record = self.core.record
         self.exec = Executor(self)
         self.promoted: dict[int, tuple[Tensor, Lazy]] = {}
         self.calls: dict[Any, Any] = {}
@@ -62,7 +66,7 @@ class LaneRuntime(Runtime):
             joined = self._join(name, args, kwargs)
             if joined is not None:
                 return joined
-        key: list[Any] = [name, torch.is_grad_enabled(), torch.is_autocast_enabled("cpu")]
+        key: list[Any] = [name, torch.is_grad_enabled(), private.any_autocast()]
         ins: list[Lazy] = []
         shared = WEIGHTS.get(name, ALL if name not in DATA_FIRST else frozenset()) if type(name) is str else ALL
         lazy = False
@@ -147,12 +151,21 @@ class LaneRuntime(Runtime):
             return x
         return Lazy(found[1].slot, found[1].meta, self.lane, None)
 
-    def record(self, entry: Entry, ins: list[Lazy]) -> Any:
-        base = self.put(entry.sig, entry.length, tuple([x.slot for x in ins]), entry.rows)
-        lane = self.lane
-        if entry.single is not None:
-            return Lazy(base, entry.single, lane, None)
-        return entry.wrap([Lazy(base + off, meta, lane, None) for off, meta in entry.outs])
+    def add_sig(self, sig: Sig) -> None:
+        """Makes a signature known to the core, under the number it has."""
+        ins = tuple([per for _, _, _, per in sig.in_metas])
+        spaces = tuple([self.space_id(s) for s in sig.out_spaces])
+        number = self.core.sig(int(sig.kind == "gather"), int(sig.ragged), ins, tuple(sig.out_rows), spaces)
+        assert number == sig.index == len(self.sig_list)
+        self.sig_list.append(sig)
+        self.report.kinds[sig.name] += 1
+
+    def space_id(self, space: Space) -> int:
+        k = self.spaces.get(space)
+        if k is None:
+            k = self.spaces[space] = len(self.spaces)
+            self.exec.add_arena(space)
+        return k
 
     def _foreign(self, x: Lazy) -> None:
         refuse(f"example {self.lane} uses a value that example {x.lane} made" if x.lane >= 0 else
@@ -182,6 +195,16 @@ class LaneRuntime(Runtime):
         if dim != 0 or type(xs) not in (list, tuple) or not xs or len(kwargs) > 1:
             return None
         lead = 1 if name == "cat" else 0
+        flat = self.core.parts(xs)
+        if flat is not NotImplemented and type(xs[0].extra) is not Lazy:
+            m = xs[0].meta
+            if m.lead != lead:
+                return None
+            rows = m.rows * len(xs)
+            tracks = m.tracks and torch.is_grad_enabled()
+            sig = self.exec.gather_sig(m.space, tracks)
+            return Lazy(self.core.put(sig.index, rows, flat, rows), meta_of((rows, *m.space.inner), m.dtype, m.device, tracks, 1),
+                        self.lane, None)
         parts: list[Lazy] = []
         for x in xs:
             if type(x) is not Lazy:
@@ -217,7 +240,7 @@ class LaneRuntime(Runtime):
         else:
             return Lazy(slot, meta, self.lane, None)          # the rows already follow one another
         sig = self.exec.gather_sig(space, tracks)
-        base = self.put(sig, rows, tuple([(x.slot, x.meta.rows) for x in parts]), rows)
+        base = self.core.put(sig.index, rows, tuple([k for x in parts for k in (x.slot, x.meta.rows)]), rows)
         return Lazy(base, meta, self.lane, None)
 
     def rows_view(self, name: str, x: Lazy, args: Any, kwargs: Any) -> Any:
@@ -448,23 +471,6 @@ class LaneRuntime(Runtime):
 
     def input(self, t: Tensor, meta: Meta) -> Lazy:
         return Lazy(self.take(meta.rows), meta, self.lane, INPUT)
-
-    def take(self, rows: int) -> int:
-        """New slots for rows that no node makes."""
-        base = self.next
-        rows = rows or 1
-        self.next = base + rows
-        self.owner.extend([-1] * rows)
-        return base
-
-    def put(self, sig: Sig, length: int, ins: Any, rows: int) -> int:
-        """A new waiting node; its first output slot."""
-        base = self.next
-        rows = rows or 1
-        self.owner.extend([len(self.nodes)] * rows)
-        self.nodes.append((sig, length, base, ins))
-        self.next = base + rows
-        return base
 
 
 def _call_key(a: Any, ids: list[Any]) -> Any:

@@ -11,8 +11,8 @@ from plait.batching._program import Program, Rows
 class Sig:
     """One kind of call in one run; nodes with the same `Sig` may run together."""
 
-    __slots__ = ("autocast", "in_metas", "index", "kind", "name", "out_ragged", "out_rows", "out_spaces", "out_tracks",
-                 "preds", "program", "ragged", "scc", "shared", "split_by", "state", "weights")
+    __slots__ = ("in_metas", "index", "kind", "name", "out_rows", "out_spaces", "out_tracks", "program", "ragged",
+                 "shared", "weights")
 
     def __init__(self, index: int, name: str, program: Program | None, shared: list[Tensor], kind: str = "program") -> None:
         self.index = index
@@ -21,16 +21,11 @@ class Sig:
         self.shared = shared
         self.kind = kind
         self.ragged = False
-        self.preds: set[Sig] = set()
-        self.scc = 0
-        self.in_metas: list[Any] = []              # (space, rows per example, or -1 for ragged)
+        self.in_metas: list[Any] = []              # (inner shape, ragged, space, rows per example or -1 for ragged)
         self.out_spaces: list[Any] = []
         self.out_rows: list[int] = []              # rows per example, or -1 for ragged
         self.out_tracks: list[bool] = []
-        self.autocast: Any = None
-        self.state: Any = None
         self.weights: list[Tensor] | None = None   # the shared tensors without their autograd history
-        self.split_by = ""
 
     def replay(self, rows: Rows, args: list[Tensor], shared: list[Tensor]) -> list[Tensor]:
         """The call through plain autograd."""

@@ -15,6 +15,9 @@ VariableFunctions: Any = _C._VariableFunctions
 nn_functions: Any = _C._nn
 
 
+any_autocast: Any = _C._is_any_autocast_enabled
+
+
 def in_functorch() -> bool:
     """True inside `torch.vmap`, `torch.func.grad` and their like."""
     return bool(_C._functorch.maybe_current_level() is not None)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
+from plait.batching import _torch_private as private
 from plait.batching._core_choice import Entry
 from plait.batching._current import local
 from plait.batching._lazy import Const, Lazy
@@ -20,6 +21,24 @@ if TYPE_CHECKING:
     from plait.batching._runtime import LaneRuntime
 
 _PROGRAMS: dict[Any, Program] = {}
+
+
+def fast_key(key_of: Any, flag: Any, args: Any, owner: Any = None) -> Any:
+    """The key under which the core finds this call the next time, if it is of the kind that the core understands."""
+    key: list[Any] = [key_of, flag, torch.is_grad_enabled(), private.any_autocast()]
+    if owner is not None:
+        key.append(id(owner))
+    for a in args:
+        t = type(a)
+        if t is Lazy and type(a.extra) is not Const:
+            key.append(a.meta)
+        elif (t is float and a != 0.0 and a == a) or t is int or t is bool:
+            key += [t, a]
+        elif (t is tuple or t is list) and all(type(b) is Lazy and type(b.extra) is not Const for b in a):
+            key += [t, *(b.meta for b in a), None]
+        else:
+            return None
+    return tuple(key)
 
 
 def build(rt: LaneRuntime, name: Any, args: Any, kwargs: Any, ins: list[Lazy], shared: frozenset[int]) -> Entry:

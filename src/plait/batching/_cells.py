@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from plait.batching import _torch_private as private
-from plait.batching._build import build_call
+from plait.batching._build import build_call, fast_key
 from plait.batching._current import local
 from plait.batching._lazy import INPUT, BatchError, Const, Lazy
 from plait.batching._program import NoRule
@@ -137,19 +137,7 @@ def call_cell(rt: LaneRuntime, key_of: Any, func: Callable[..., Any], args: Any,
 
 def _fast_key(rt: LaneRuntime, key_of: Any, flag: Any, args: Any, kwargs: Any, owner: Any) -> Any:
     """The key under which the core finds this call the next time, if it is of the kind that the core understands."""
-    if kwargs:
-        return None
-    key: list[Any] = [key_of, flag, torch.is_grad_enabled(), private.any_autocast()]
-    if owner is not None:
-        key.append(id(owner))
-    for a in args:
-        if type(a) is Lazy and type(a.extra) is not Const:
-            key.append(a.meta)
-        elif type(a) is tuple and all(type(b) is Lazy and type(b.extra) is not Const for b in a):
-            key += [tuple, *(b.meta for b in a), None]
-        else:
-            return None
-    return tuple(key)
+    return None if kwargs else fast_key(key_of, flag, args, owner)
 
 
 def call_module(rt: LaneRuntime, m: nn.Module, args: Any, kwargs: Any, original: Callable[..., Any]) -> Any:

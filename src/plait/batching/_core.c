@@ -259,10 +259,16 @@ static PyObject *core_call(CoreObject *c, PyObject *const *args, Py_ssize_t narg
         if (m < MOST - 2 && k < MOST && usable(c, a)) {
             lazies[m++] = (LazyObject *)a;
             key[k++] = ((LazyObject *)a)->meta;
-        } else if (PyTuple_CheckExact(a) && PyTuple_GET_SIZE(a) < 8 && m + 8 < MOST && k + 9 < MOST) {
-            key[k++] = (PyObject *)&PyTuple_Type;
-            for (Py_ssize_t j = 0; j < PyTuple_GET_SIZE(a); j++) {
-                PyObject *b = PyTuple_GET_ITEM(a, j);
+        } else if (k < MOST && PyFloat_CheckExact(a) && PyFloat_AS_DOUBLE(a) != 0.0
+                   && PyFloat_AS_DOUBLE(a) == PyFloat_AS_DOUBLE(a)) {
+            key[k++] = (PyObject *)&PyFloat_Type; key[k++] = a;
+        } else if (k < MOST && (PyLong_CheckExact(a) || PyBool_Check(a))) {
+            key[k++] = (PyObject *)Py_TYPE(a); key[k++] = a;
+        } else if ((PyTuple_CheckExact(a) || PyList_CheckExact(a)) && PySequence_Fast_GET_SIZE(a) < 8 && m + 8 < MOST
+                   && k + 9 < MOST) {
+            key[k++] = (PyObject *)Py_TYPE(a);
+            for (Py_ssize_t j = 0; j < PySequence_Fast_GET_SIZE(a); j++) {
+                PyObject *b = PySequence_Fast_GET_ITEM(a, j);
                 if (!usable(c, b)) goto slow;
                 lazies[m++] = (LazyObject *)b;
                 key[k++] = ((LazyObject *)b)->meta;

@@ -120,8 +120,12 @@ class Core:
             if self._usable(a):
                 parts.append(a.meta)
                 lazies.append(a)
-            elif type(a) is tuple and len(a) < 8 and all(self._usable(b) for b in a):
-                parts.append(tuple)
+            elif type(a) is float and a != 0.0 and a == a:
+                parts += (float, a)
+            elif type(a) is int or type(a) is bool:
+                parts += (type(a), a)
+            elif (type(a) is tuple or type(a) is list) and len(a) < 8 and all(self._usable(b) for b in a):
+                parts.append(type(a))
                 parts.extend([b.meta for b in a])
                 parts.append(None)
                 lazies.extend(a)

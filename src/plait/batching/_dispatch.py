@@ -11,7 +11,7 @@ from torch import Tensor
 
 from plait.batching import _torch_private as private
 from plait.batching._current import Runtime, local
-from plait.batching._lazy import INPUT, Alias, BatchError, Const, Lazy, Written, runtime
+from plait.batching._lazy import INPUT, Alias, BatchError, Const, Lazy, Test, Written, runtime
 from plait.batching._meta import meta_of, row_meta
 
 Args = tuple[Any, ...]
@@ -99,6 +99,24 @@ def site() -> str:
             return f"{f.f_code.co_filename}:{f.f_lineno}"
         f = f.f_back
     return ""
+
+
+_OURS: dict[Any, bool] = {}
+
+
+def site_key() -> tuple[Any, int]:
+    """Like `site`, but quick: the code object and the line."""
+    f: Any = sys._getframe(2)
+    while f is not None:
+        code = f.f_code
+        ours = _OURS.get(code)
+        if ours is None:
+            name = f.f_globals.get("__name__", "")
+            ours = _OURS[code] = name.startswith(("plait.", "torch.")) or name in ("plait", "torch")
+        if not ours:
+            return code, f.f_lineno
+        f = f.f_back
+    return None, 0
 
 
 def refuse(what: str, instead: str) -> NoReturn:
@@ -327,6 +345,10 @@ def _row_chain(x: Lazy, root: Lazy) -> tuple[Any, ...]:
 def fresh(rt: Runtime, x: Lazy) -> None:
     """Looks again through a tensor view whose value was written since."""
     e = x.extra
+    if type(e) is Test:
+        y = rt.emit(e.name, (e.value, e.other), {})
+        x.slot, x.meta, x.extra = y.slot, y.meta, None
+        return
     if type(e) is Lazy:
         if type(e.extra) is not Written:
             return
@@ -558,6 +580,11 @@ def _method(name: str) -> Callable[[Runtime, Args, Kwargs], Any]:
 def _index_scalar(rt: Runtime, args: Args, kwargs: Kwargs) -> Any:
     x = args[0]
     if type(x) is Lazy and type(x.extra) is not Const:
+        if type(args[1]) is int and rt.core is not None and (x.extra is None or x.extra is INPUT):
+            out = rt.core.call("__getitem__", None, args)     # x[i] seen before, not a row
+            if out is not NotImplemented:
+                out.extra = Alias(x, (("__getitem__", (args[1],), ()),), 0)
+                return out
         return view(rt, "__getitem__", args, kwargs)
     if not has_lazy(args[1]):
         return plain(rt, "__getitem__", Tensor.__getitem__, args, kwargs)
@@ -603,3 +630,7 @@ SPECIAL: dict[str, Callable[[Runtime, Args, Kwargs], Any]] = {
 }
 
 __all__ = ["call", "fresh", "has_lazy", "meta_of", "refuse", "row_meta", "torch_function", "unwrap", "view", "write"]
+
+_SLOW = frozenset(SPECIAL) | VIEWS | RANDOM | HOST | ALONE | frozenset(REFUSED) | FACTORIES
+FAST: dict[Any, str] = {f: n for f, n in _CANON.items()
+                        if n not in _SLOW and n not in _SWAPPED and not n.endswith("_") and not n.startswith("_")}

@@ -11,7 +11,7 @@ from torch.overrides import TorchFunctionMode
 
 from plait.batching import _torch_private as private
 from plait.batching._current import local
-from plait.batching._dispatch import torch_function
+from plait.batching._dispatch import FAST, torch_function
 from plait.batching._lazy import BatchError
 from plait.batching._runtime import LaneRuntime
 
@@ -20,19 +20,28 @@ class LaneMode(TorchFunctionMode):
     """Sees the calls without any lazy tensor: factories, random draws, writes to shared tensors."""
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if not kwargs:
+            name = FAST.get(func)
+            if name is not None:
+                rt: Any = local.rt
+                if rt is not None and rt.core is not None:
+                    res = rt.core.call(name, None, args)
+                    if res is not NotImplemented:
+                        return res
         return torch_function(func, args, kwargs or {})
 
 
 class _State:
     """torch's state of this thread, which belongs to a lane while the lane runs."""
 
-    __slots__ = ("autocast", "default", "grad", "inference")
+    __slots__ = ("any_autocast", "autocast", "default", "grad", "inference")
 
     def __init__(self) -> None:
         self.grad = torch.is_grad_enabled()
         self.inference = torch.is_inference_mode_enabled()
         self.autocast = tuple((d, torch.is_autocast_enabled(d), torch.get_autocast_dtype(d)) for d in ("cpu", "cuda"))
         self.default = torch.get_default_dtype()
+        self.any_autocast = private.any_autocast()
 
     def differs(self, other: _State) -> bool:
         return (self.grad, self.inference, self.autocast, self.default) != (
@@ -80,9 +89,11 @@ class Lanes:
                     answers = self._answers()
                 local.rt = rt
                 round_, self.waiting = self.waiting, []
-                for (i, g, request), answer in zip(round_, answers):
-                    self._switch(i, g, answer)
-                    self._collect(g)
+                core = rt.core
+                for (i, g, _), answer in zip(round_, answers):
+                    rt.lane = core.lane = i
+                    self.current = g
+                    g.switch(answer)
             return self.results
         finally:
             self._close()
@@ -95,14 +106,11 @@ class Lanes:
     def _start(self) -> None:
         """Lanes that never wait share one greenlet: a new one starts only when the last was left waiting."""
         self.todo = iter(range(len(self.calls)))
-        self.request: Any = None
         while True:
-            g = greenlet(self._work)
-            self.left = False
-            self._switch(-1, g, None)
+            g = self.starter = self.current = greenlet(self._work)
+            g.switch(None)
             if g.dead:
                 break
-            self._collect(g)
 
     def _work(self, _: Any) -> None:
         for i in self.todo:
@@ -123,23 +131,6 @@ class Lanes:
                 e.add_note(f"plait.batch: in example {i} of {len(self.calls)}")
             raise
 
-    def _switch(self, i: int, g: greenlet, answer: Any) -> None:
-        if i >= 0:
-            self.rt.lane = self.rt.core.lane = i
-        else:
-            self.starter = g
-        self.current = g
-        if isinstance(answer, BaseException):
-            g.throw(answer)
-        else:
-            g.switch(answer)
-
-    def _collect(self, g: greenlet) -> None:
-        if not g.dead and self.request is not None:
-            i, request = self.request
-            self.request = None
-            self.waiting.append((i, g, request))
-
     # ------------------------------------------------------------------ in the lane
     def _pause(self, request: Any) -> Any:
         rt = self.rt
@@ -149,34 +140,35 @@ class Lanes:
         me = getcurrent()
         if me is not self.current:
             raise BatchError("a value was read in another greenlet than the example's own; read it in the function itself")
-        state = _State()
-        changed = state.differs(self.base)
+        base = self.base
+        changed = (torch.is_grad_enabled() is not base.grad or private.any_autocast() or base.any_autocast
+                   or torch.is_inference_mode_enabled() is not base.inference or torch.get_default_dtype() is not base.default)
         if changed:
+            state = _State()
             if state.inference != self.base.inference:
                 raise BatchError(f"a value is read inside torch.inference_mode() (example {lane}); use torch.no_grad() there")
             self.base.install()
         n = private.mode_count()
         popped = []
-        pushed = None
-        while private.mode_count() > self.depth:
-            popped.append(private.pop_mode())
-        if n < self.depth:                                    # we are inside our own mode: PyTorch has set it aside
-            pushed = LaneMode()
-            private.push_mode(pushed)
-        rt.report.reads[request[2]] += 1
-        self.request = (lane, request)
+        if n != self.depth:
+            while private.mode_count() > self.depth:
+                popped.append(private.pop_mode())
+            if n < self.depth:                                # we are inside our own mode: PyTorch has set it aside
+                private.push_mode(LaneMode())
+        self.waiting.append((lane, me, request))
         answer: Any = None
         try:
             answer = self.hub.switch()
         finally:
             rt.lane = rt.core.lane = lane
-            if pushed is not None:
-                private.pop_mode()
-            while popped:
-                private.push_mode(popped.pop())
+            if n != self.depth:
+                if n < self.depth:
+                    private.pop_mode()
+                while popped:
+                    private.push_mode(popped.pop())
             if changed:
                 state.install()
-        if isinstance(answer, _Failed):
+        if type(answer) is _Failed:
             raise answer.error
         return answer
 
@@ -187,7 +179,9 @@ class Lanes:
         answers: list[Any] = [None] * len(self.waiting)
         rt_row = self.rt.core.row_of
         by_space: dict[Any, list[tuple[int, Any]]] = {}
-        for k, (_, _, (kind, x, _)) in enumerate(self.waiting):
+        reads = self.rt.report.sites
+        for k, (_, _, (kind, x, where)) in enumerate(self.waiting):
+            reads[where] += 1
             if kind == "read":
                 if x.meta.rows == 1:
                     by_space.setdefault(x.meta.space, []).append((k, x))

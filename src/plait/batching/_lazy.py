@@ -1,7 +1,9 @@
 """The tensor that one example's code sees: shape and dtype are known, the numbers come later."""
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Iterator
+from struct import pack, unpack
 from typing import Any, NoReturn
 
 import torch
@@ -46,6 +48,43 @@ class Alias:
         self.root = root
         self.chain = chain
         self.seen = seen
+
+
+class Test:
+    """A comparison with a number that nobody has needed as a tensor yet: an `if` only wants to know yes or no."""
+
+    __slots__ = ("name", "other", "value")
+
+    def __init__(self, name: str, value: Lazy, other: Any) -> None:
+        self.name = name
+        self.value = value
+        self.other = other
+
+    def answer(self) -> bool:
+        """As the tensor comparison would: the number in the tensor's own precision."""
+        v, c = _number(self.value), self.other
+        d = self.value.meta.dtype
+        if d == torch.float32 and type(c) is float:
+            c = unpack("f", pack("f", c))[0] if -3e38 < c < 3e38 else c
+        return bool(_COMPARE[self.name](v, c))
+
+
+_COMPARE: dict[str, Callable[[Any, Any], bool]] = {"lt": operator.lt, "le": operator.le, "gt": operator.gt, "ge": operator.ge}
+_TESTED = frozenset({torch.float32, torch.float64, torch.int64, torch.int32})
+
+
+def _comparison(name: str) -> Callable[[Any, Any], Any]:
+    def op(self: Lazy, other: Any) -> Any:
+        rt = local.rt
+        m = self.meta
+        if rt is not None and rt.core is not None and (type(other) is float or type(other) is int) and m.rows == 1 \
+                and m.numel == 1 and m.dtype in _TESTED and self.lane == rt.lane and (m.dtype.is_floating_point or type(other) is int):
+            e = self.extra
+            if type(e) is not Alias and type(e) is not Test and type(e) is not Written:
+                frozen = Lazy(self.slot, m, self.lane, e if e is INPUT or type(e) is Const else None)
+                return Lazy(-1, m.truth(), self.lane, Test(name, frozen, other))
+        return (rt or runtime()).emit(name, (self, other), {})
+    return op
 
 
 class Input:
@@ -184,6 +223,8 @@ class Lazy(LazyBase):
 
     # ------------------------------------------------------------------ values read by the program
     def __bool__(self) -> bool:
+        if type(self.extra) is Test:
+            return self.extra.answer()
         n = self.meta.numel
         if n != 1:
             raise RuntimeError("Boolean value of Tensor with more than one value is ambiguous" if n else
@@ -305,10 +346,10 @@ class Lazy(LazyBase):
     __iand__ = _inplace("bitwise_and_")
     __ior__ = _inplace("bitwise_or_")
     __ixor__ = _inplace("bitwise_xor_")
-    __lt__ = _binary("lt")
-    __le__ = _binary("le")
-    __gt__ = _binary("gt")
-    __ge__ = _binary("ge")
+    __lt__ = _comparison("lt")
+    __le__ = _comparison("le")
+    __gt__ = _comparison("gt")
+    __ge__ = _comparison("ge")
 
     def __eq__(self, other: Any) -> Any:
         return _emit("eq", self, other) if _comparable(other) else False

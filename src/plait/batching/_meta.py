@@ -35,13 +35,15 @@ class Meta(MetaBase):
     `lead` is 1 where the first dimension counts rows of the space and 0 where the whole value is one row.
     """
 
-    __slots__ = ("device", "dtype", "shape", "space", "tracks")
+    __slots__ = ("device", "dtype", "shape", "space", "tracks", "numel", "_truth")
 
     def __init__(self, shape: tuple[int, ...], dtype: torch.dtype, device: torch.device, tracks: bool, lead: int) -> None:
         self.shape: Final = torch.Size(shape)
         self.dtype: Final = dtype
         self.device: Final = device
         self.tracks: Final = tracks                       # requires_grad
+        self.numel: Final = prod(shape)
+        self._truth: Meta | None = None
         self.lead = lead
         self.space: Final = space_of(tuple(shape[lead:]), dtype, device)
         self.rows = shape[0] if lead else 1
@@ -50,9 +52,11 @@ class Meta(MetaBase):
     def __repr__(self) -> str:
         return f"Meta({list(self.shape)}, {self.dtype}, tracks={self.tracks}, lead={self.lead})"
 
-    @property
-    def numel(self) -> int:
-        return prod(self.shape)
+    def truth(self) -> Meta:
+        """Meta of a comparison of the value with a number."""
+        if self._truth is None:
+            self._truth = meta_of(tuple(self.shape), torch.bool, self.device, False, self.lead)
+        return self._truth
 
 
 _SPACES: dict[tuple[object, ...], Space] = {}

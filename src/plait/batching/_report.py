@@ -3,6 +3,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, field
+from typing import Any
 
 
 @dataclass
@@ -26,8 +27,7 @@ class Report:
     examples: int = 0
     groups: dict[str, Group] = field(default_factory=dict)
     flushes: int = 0
-    reads: Counter[str] = field(default_factory=Counter)
-    """Where the program asked for a value (`file:line`), and how often."""
+    sites: Counter[Any] = field(default_factory=Counter)
     alone: Counter[tuple[str, str]] = field(default_factory=Counter)
     """(what ran one example at a time, why), and how often."""
     vmapped: set[str] = field(default_factory=set)
@@ -48,6 +48,14 @@ class Report:
 
     def by_vmap(self, name: str) -> None:
         self.vmapped.add(name)
+
+    @property
+    def reads(self) -> Counter[str]:
+        """Where the program asked for a value (`file:line`), and how often."""
+        res: Counter[str] = Counter()
+        for (code, line), n in self.sites.items():
+            res[f"{code.co_filename}:{line}" if code is not None else ""] += n
+        return res
 
     @property
     def calls(self) -> int:

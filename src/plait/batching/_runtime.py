@@ -8,10 +8,10 @@ import torch
 from torch import Tensor
 
 from plait.batching import _torch_private as private
-from plait.batching._build import build
+from plait.batching._build import build, fast_key
 from plait.batching._core_choice import Core, Entry
 from plait.batching._current import Runtime
-from plait.batching._dispatch import _TRAINS, call, fresh, function_of, has_lazy, refuse, shared_source, site, unwrap
+from plait.batching._dispatch import _TRAINS, call, fresh, function_of, has_lazy, refuse, shared_source, site, site_key, unwrap
 from plait.batching._execute import Executor
 from plait.batching._lazy import INPUT, BatchError, Const, Lazy, Written
 from plait.batching._meta import Meta, Space, meta_of
@@ -62,6 +62,10 @@ class LaneRuntime(Runtime):
 
     # ------------------------------------------------------------------ pure calls
     def emit(self, name: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        if not kwargs:
+            res = self.core.call(name, None, args)
+            if res is not NotImplemented:
+                return res
         if name == "cat" or name == "stack":
             joined = self._join(name, args, kwargs)
             if joined is not None:
@@ -88,6 +92,10 @@ class LaneRuntime(Runtime):
         entry = self.entries.get(frozen)
         if entry is None:
             entry = self.entries[frozen] = build(self, name, args, kwargs, ins, shared)
+        if not kwargs:
+            fast = fast_key(name, None, args)
+            if fast is not None:
+                self.entries[fast] = entry
         return self.record(entry, ins)
 
     def _scan(self, a: Any, key: list[Any], ins: list[Lazy], weight: bool) -> bool:
@@ -367,7 +375,7 @@ class LaneRuntime(Runtime):
         if x.lane != self.lane:
             self._foreign(x)
         if not self.exec.done(x.slot):
-            return self.pause(("read", x, site()))
+            return self.pause(("read", x, site_key()))
         with private.DisableTorchFunction():
             return self.exec.value(x).tolist()
 
@@ -380,7 +388,7 @@ class LaneRuntime(Runtime):
         if x.lane != self.lane:
             self._foreign(x)
         if not self.exec.done(x.slot):
-            self.pause(("wait", x, site()))
+            self.pause(("wait", x, site_key()))
         with private.DisableTorchFunction():
             return self.exec.value(x).clone()
 

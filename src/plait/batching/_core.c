@@ -10,7 +10,7 @@
 #include <string.h>
 
 /* ---------------------------------------------------------------- values */
-typedef struct { PyObject_HEAD Py_ssize_t lead, rows; PyObject *row; } MetaObject;
+typedef struct { PyObject_HEAD Py_ssize_t lead, rows; PyObject *row; char tracks; } MetaObject;
 typedef struct { PyObject_HEAD Py_ssize_t slot, lane; PyObject *meta, *extra; } LazyObject;
 
 static PyTypeObject MetaType, LazyType;
@@ -25,6 +25,7 @@ static void meta_dealloc(MetaObject *m) {
 static PyMemberDef meta_members[] = {
     {"lead", T_PYSSIZET, offsetof(MetaObject, lead), 0, "1 where the first dimension counts rows"},
     {"rows", T_PYSSIZET, offsetof(MetaObject, rows), 0, "rows of the space that hold the value"},
+    {"tracks", T_BOOL, offsetof(MetaObject, tracks), 0, "requires_grad"},
     {"row", T_OBJECT, offsetof(MetaObject, row), 0, "meta of one row, once it was needed"},
     {NULL}};
 static PyTypeObject MetaType = {
@@ -300,12 +301,22 @@ done:
     return res;
 }
 
+/* 1 if a row of a tracked value would be taken without gradients now: the slow path knows what to do */
+static int untracked(CoreObject *c, MetaObject *m) {
+    if (!m->tracks) return 0;
+    PyObject *grad = PyObject_CallNoArgs(c->grad_enabled);
+    if (!grad) { PyErr_Clear(); return 1; }
+    int off = grad != Py_True;
+    Py_DECREF(grad);
+    return off;
+}
+
 /* rows(x) -> tuple of all rows of x, or NotImplemented */
 static PyObject *core_rows(CoreObject *c, PyObject *a) {
     if (!usable(c, a)) Py_RETURN_NOTIMPLEMENTED;
     LazyObject *x = (LazyObject *)a;
     MetaObject *m = (MetaObject *)x->meta;
-    if (!m->lead || !m->row || m->row == Py_None) Py_RETURN_NOTIMPLEMENTED;
+    if (!m->lead || !m->row || m->row == Py_None || untracked(c, m)) Py_RETURN_NOTIMPLEMENTED;
     PyObject *root = x->extra == Py_None || x->extra == c->input ? a : x->extra;
     PyObject *res = PyTuple_New(m->rows);
     if (!res) return NULL;
@@ -326,7 +337,7 @@ static PyObject *core_row(CoreObject *c, PyObject *const *args, Py_ssize_t nargs
     Py_ssize_t i = PyLong_AsSsize_t(args[1]);
     if (i == -1 && PyErr_Occurred()) return NULL;
     if (i < 0) i += m->rows;
-    if (!m->lead || !m->row || m->row == Py_None || i < 0 || i >= m->rows) Py_RETURN_NOTIMPLEMENTED;
+    if (!m->lead || !m->row || m->row == Py_None || i < 0 || i >= m->rows || untracked(c, m)) Py_RETURN_NOTIMPLEMENTED;
     return new_lazy(c, x->slot + i, m->row, x->extra == Py_None || x->extra == c->input ? a : x->extra);
 }
 

@@ -7,10 +7,11 @@ from typing import Any
 
 
 class MetaBase:
-    __slots__ = ("lead", "row", "rows")
+    __slots__ = ("lead", "row", "rows", "tracks")
     lead: int
     rows: int
     row: Any
+    tracks: bool
 
 
 class LazyBase:
@@ -137,13 +138,14 @@ class Core:
         return NotImplemented if entry is None else self.record(entry, lazies)
 
     def all_rows(self, x: Any) -> Any:
-        if not self._usable(x) or not x.meta.lead or x.meta.row is None:
+        if not self._usable(x) or not x.meta.lead or x.meta.row is None or (x.meta.tracks and not self._grad()):
             return NotImplemented
         root = x if x.extra is None or x.extra is self._input else x.extra
         return tuple([self._lazy(x.slot + i, x.meta.row, self.lane, root) for i in range(x.meta.rows)])
 
     def one_row(self, x: Any, i: Any) -> Any:
-        if type(i) is not int or not self._usable(x) or not x.meta.lead or x.meta.row is None:
+        if type(i) is not int or not self._usable(x) or not x.meta.lead or x.meta.row is None or (
+                x.meta.tracks and not self._grad()):
             return NotImplemented
         if i < 0:
             i += x.meta.rows

@@ -14,6 +14,7 @@ class Runtime:
     tracing: ClassVar[bool] = False
     lane: int
     core: Any = None
+    log: list[list[Any]] | None = None                    # what each lane read, where somebody wants to know
 
     def __init__(self) -> None:
         self.lane = -1

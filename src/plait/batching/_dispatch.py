@@ -219,7 +219,12 @@ def call(name: Any, args: Args, kwargs: Kwargs, func: Any = None) -> Any:
     return rt.emit(name, args, kwargs)
 
 
+METHODS = VIEWS | {"flip", "repeat", "tile", "permute", "movedim"}          # methods take dimensions one by one, functions do not
+
+
 def function_of(name: str) -> Callable[..., Any]:
+    if name in METHODS and callable(getattr(Tensor, name, None)):
+        return getattr(Tensor, name)  # type: ignore[no-any-return]
     for space in (torch, Tensor, F, private.nn_functions):
         f = getattr(space, name, None)
         if callable(f):
@@ -360,11 +365,14 @@ def fresh(rt: Runtime, x: Lazy) -> None:
                 refuse("a value was written in place after reshape, flatten or contiguous made another name for it, which "
                        "may or may not be a copy", "use view() or clone()")
             y: Any = e.root
-            for n, a, k in e.chain:
-                y = rt.emit(n, (y, *a), dict(k))
-                if n == "detach":
-                    continue
-            x.slot, x.meta = y.slot, y.meta
+            before = torch.is_grad_enabled()
+            torch._C._set_grad_enabled(e.grad)                # a view keeps the mode in which it was taken
+            try:
+                for n, a, k in e.chain:
+                    y = rt.emit(n, (y, *a), dict(k))
+            finally:
+                torch._C._set_grad_enabled(before)
+            x.slot, x.meta = y.slot, y.meta if e.grad else y.meta.detached()
             e.seen = w.version
 
 
@@ -387,18 +395,47 @@ def view(rt: Runtime, name: str, args: Args, kwargs: Kwargs) -> Any:
     if name in ("view_as", "reshape_as", "expand_as"):
         name, args = name[:-3], (x, tuple(args[1].shape))
     if name in ("split", "chunk", "unbind", "tensor_split", "split_with_sizes", "hsplit", "vsplit", "dsplit"):
-        return rt.emit(name, args, kwargs)                # parts of one value: a write to one of them is refused below
-    out = rt.emit(name, args, kwargs)
+        return _parts(rt, name, x, args, kwargs)
+    if name == "detach" and not rt.tracing:
+        out = Lazy(x.slot, x.meta.detached(), x.lane, None)
+    else:
+        out = rt.emit(name, args, kwargs)
     if type(out) is Lazy and out.extra is None and out is not x:
         e = x.extra
         step = (name, tuple(args[1:]), tuple(kwargs.items()))
         if type(e) is Alias:
-            out.extra = Alias(e.root, (*e.chain, step), e.seen)
+            out.extra = Alias(e.root, (*e.chain, step), e.seen, torch.is_grad_enabled())
         elif type(e) is Lazy:
-            out.extra = Alias(e, (*_row_chain(x, e), step), 0)
+            out.extra = Alias(e, (*_row_chain(x, e), step), 0, torch.is_grad_enabled())
         else:
-            out.extra = Alias(x, (step,), e.version if type(e) is Written else 0)
+            out.extra = Alias(x, (step,), e.version if type(e) is Written else 0, torch.is_grad_enabled())
     return out
+
+
+def _parts(rt: Runtime, name: str, x: Lazy, args: Args, kwargs: Kwargs) -> Any:
+    """Several tensor views at once."""
+    outs = rt.emit(name, args, kwargs)
+    e = x.extra
+    root, chain, seen = (e.root, e.chain, e.seen) if type(e) is Alias else (e, _row_chain(x, e), 0) if type(e) is Lazy else (
+        x, (), e.version if type(e) is Written else 0)
+    rank = len(x.meta.shape)
+    if name == "unbind":
+        dim = (args[1] if len(args) > 1 else kwargs.get("dim", 0)) % rank
+    else:
+        dim = {"hsplit": 1 if rank > 1 else 0, "vsplit": 0, "dsplit": 2}.get(
+            name, args[2] if len(args) > 2 else kwargs.get("dim", 0)) % rank
+    at = 0
+    grad = torch.is_grad_enabled()
+    for k, out in enumerate(outs):
+        if name == "unbind":
+            step: Any = ("select", (dim, k), ())
+        else:
+            n = out.meta.shape[dim]
+            step = ("narrow", (dim, at, n), ())
+            at += n
+        if type(out) is Lazy:
+            out.extra = Alias(root, (*chain, step), seen, grad)
+    return outs
 
 
 def _advanced(i: Any) -> bool:
@@ -583,7 +620,7 @@ def _index_scalar(rt: Runtime, args: Args, kwargs: Kwargs) -> Any:
         if type(args[1]) is int and rt.core is not None and (x.extra is None or x.extra is INPUT):
             out = rt.core.call("__getitem__", None, args)     # x[i] seen before, not a row
             if out is not NotImplemented:
-                out.extra = Alias(x, (("__getitem__", (args[1],), ()),), 0)
+                out.extra = Alias(x, (("__getitem__", (args[1],), ()),), 0, torch.is_grad_enabled())
                 return out
         return view(rt, "__getitem__", args, kwargs)
     if not has_lazy(args[1]):

@@ -42,9 +42,10 @@ class Written:
 class Alias:
     """A tensor view: the value it looks into, and how."""
 
-    __slots__ = ("chain", "root", "seen")
+    __slots__ = ("chain", "grad", "root", "seen")
 
-    def __init__(self, root: Lazy, chain: tuple[Any, ...], seen: int) -> None:
+    def __init__(self, root: Lazy, chain: tuple[Any, ...], seen: int, grad: bool = True) -> None:
+        self.grad = grad                                      # taken while gradients were on
         self.root = root
         self.chain = chain
         self.seen = seen
@@ -224,32 +225,32 @@ class Lazy(LazyBase):
     # ------------------------------------------------------------------ values read by the program
     def __bool__(self) -> bool:
         if type(self.extra) is Test:
-            return self.extra.answer()
+            return _logged(self.extra.answer())
         n = self.meta.numel
         if n != 1:
             raise RuntimeError("Boolean value of Tensor with more than one value is ambiguous" if n else
                                "Boolean value of Tensor with no values is ambiguous")
-        return bool(_number(self))
+        return bool(_logged(bool(_number(self))))
 
     def __int__(self) -> int:
-        return int(_number(self))
+        return int(_logged(int(_number(self))))
 
     def __index__(self) -> int:
         if self.meta.dtype.is_floating_point or self.meta.dtype.is_complex:
             raise TypeError("only integer tensors of a single element can be converted to an index")
-        return int(_number(self))
+        return int(_logged(int(_number(self))))
 
     def __float__(self) -> float:
-        return float(_number(self))
+        return float(_logged(float(_number(self))))
 
     def __complex__(self) -> complex:
         return complex(_number(self))
 
     def item(self) -> Any:
-        return _number(self)
+        return _logged(_number(self))
 
     def tolist(self) -> Any:
-        return runtime().read(self)
+        return _logged(runtime().read(self))
 
     def __repr__(self, **kw: Any) -> str:
         return repr(real(self)) if local.rt is not None and not local.rt.tracing else f"<value of plait.batch {self.meta}>"
@@ -366,6 +367,13 @@ def len_of(x: Lazy) -> int:
     from plait.batching._dispatch import traced_len
     rt = local.rt
     return traced_len(rt, x) if rt is not None and rt.tracing else x.meta.shape[0]
+
+
+def _logged(v: Any) -> Any:
+    rt = local.rt
+    if rt is not None and rt.log is not None:
+        rt.log[rt.lane].append(v)
+    return v
 
 
 def _number(x: Lazy) -> Any:

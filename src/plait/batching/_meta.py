@@ -35,15 +35,16 @@ class Meta(MetaBase):
     `lead` is 1 where the first dimension counts rows of the space and 0 where the whole value is one row.
     """
 
-    __slots__ = ("device", "dtype", "shape", "space", "tracks", "numel", "_truth")
+    __slots__ = ("device", "dtype", "shape", "space", "numel", "_detached", "_truth")
 
     def __init__(self, shape: tuple[int, ...], dtype: torch.dtype, device: torch.device, tracks: bool, lead: int) -> None:
         self.shape: Final = torch.Size(shape)
         self.dtype: Final = dtype
         self.device: Final = device
-        self.tracks: Final = tracks                       # requires_grad
+        self.tracks = tracks                              # requires_grad
         self.numel: Final = prod(shape)
         self._truth: Meta | None = None
+        self._detached: Meta | None = None
         self.lead = lead
         self.space: Final = space_of(tuple(shape[lead:]), dtype, device)
         self.rows = shape[0] if lead else 1
@@ -51,6 +52,14 @@ class Meta(MetaBase):
 
     def __repr__(self) -> str:
         return f"Meta({list(self.shape)}, {self.dtype}, tracks={self.tracks}, lead={self.lead})"
+
+    def detached(self) -> Meta:
+        """The same without a gradient."""
+        if not self.tracks:
+            return self
+        if self._detached is None:
+            self._detached = meta_of(tuple(self.shape), self.dtype, self.device, False, self.lead)
+        return self._detached
 
     def truth(self) -> Meta:
         """Meta of a comparison of the value with a number."""

@@ -21,9 +21,10 @@ if TYPE_CHECKING:
 class Output:
     """One tensor to hand out: some rows of a space."""
 
-    __slots__ = ("index", "shape", "space", "tracks")
+    __slots__ = ("index", "live", "shape", "space", "tracks")
 
-    def __init__(self, space: Space, index: Tensor, shape: tuple[int, ...], tracks: bool) -> None:
+    def __init__(self, space: Space, index: Tensor, shape: tuple[int, ...], tracks: bool, live: Tensor | None) -> None:
+        self.live = live                                      # which rows want a gradient, where not all do
         self.space = space
         self.index = index
         self.shape = shape
@@ -77,8 +78,11 @@ class _Holder:
     def grads(self, leaves: Sequence[Tensor], gouts: Sequence[Tensor | None], needs: Sequence[bool]) -> list[Tensor | None]:
         ex = self.ex
         assert ex is not None
-        seeds = [(o.space, o.index, g.reshape(-1, *o.space.inner)) for o, g in zip(self.outputs, gouts)
-                 if g is not None and o.tracks]
+        seeds = []
+        for o, g in zip(self.outputs, gouts):
+            if g is not None and o.tracks:
+                index, g = o.index, g.reshape(-1, *o.space.inner)
+                seeds.append((o.space, index, g) if o.live is None else (o.space, index[o.live], g[o.live]))
         rows, shared = ex.backward(seeds)
         res: list[Tensor | None] = []
         for t, key, need in zip(leaves, self.order, needs):
@@ -181,7 +185,10 @@ def _output(rt: LaneRuntime, column: list[Lazy], space: Space, shape: tuple[int,
             rows.append(row_of(x.slot))
         elif k:
             rows.extend(range(row_of(x.slot), row_of(x.slot) + k))
-    return Output(space, torch.tensor(rows, dtype=torch.int64, device=space.device), shape, tracks)
+    live = None
+    if tracks and not all(x.meta.tracks for x in column):
+        live = torch.tensor([x.meta.tracks for x in column for _ in range(x.meta.rows)], device=space.device)
+    return Output(space, torch.tensor(rows, dtype=torch.int64, device=space.device), shape, tracks, live)
 
 
 __all__ = ["BatchError", "as_row", "collect"]

@@ -27,7 +27,13 @@ def replay(ex: Executor, leaves: Mapping[int, Tensor], outputs: Sequence[Any]) -
                 rows[space] = rows[space].index_copy(0, at, t.reshape(leaf.meta.rows, *space.inner))
         for step in ex.tape:
             _step(step, rows, leaves)
-        return [rows[o.space].index_select(0, o.index).view(o.shape) for o in outputs]
+        return [_rows(rows[o.space].index_select(0, o.index), o).view(o.shape) for o in outputs]
+
+
+def _rows(x: Tensor, o: Any) -> Tensor:
+    if o.live is None:
+        return x
+    return torch.where(o.live.view(-1, *(1,) * (x.dim() - 1)), x, x.detach())
 
 
 def _step(step: Any, rows: dict[Space, Tensor], leaves: Mapping[int, Tensor]) -> None:
@@ -39,7 +45,8 @@ def _step(step: Any, rows: dict[Space, Tensor], leaves: Mapping[int, Tensor]) ->
         outs = step.saved[3](args)
     else:
         batch = [(step.rows.total if ragged else step.rows.n, *inner) for inner, ragged, _, _ in sig.in_metas]
-        xs = [a.reshape(shape) for a, shape in zip(args, batch)]
+        xs = [a.reshape(shape) if sig.program.vals[v].tracks else a.detach().reshape(shape)
+              for a, shape, v in zip(args, batch, sig.program.ins)]
         shared = [leaves.get(id(w), w) for w in sig.shared]
         outs = sig.replay(step.rows, xs, shared)
     for (space, at, k), o in zip(step.outs, outs):

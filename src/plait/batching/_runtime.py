@@ -11,9 +11,9 @@ from plait.batching import _torch_private as private
 from plait.batching._build import build, fast_key
 from plait.batching._core_choice import Core, Entry
 from plait.batching._current import Runtime
-from plait.batching._dispatch import _TRAINS, call, fresh, function_of, has_lazy, refuse, shared_source, site, site_key, unwrap
+from plait.batching._dispatch import _TRAINS, _row_chain, call, fresh, function_of, has_lazy, refuse, shared_source, site, site_key, unwrap
 from plait.batching._execute import Executor
-from plait.batching._lazy import INPUT, BatchError, Const, Lazy, Written
+from plait.batching._lazy import INPUT, Alias, BatchError, Const, Lazy, Written
 from plait.batching._meta import Meta, Space, meta_of
 from plait.batching._report import Report
 from plait.batching._schedule import components
@@ -155,8 +155,7 @@ class LaneRuntime(Runtime):
                 meta = meta_of(tuple(t.shape), t.dtype, t.device, t.requires_grad)
                 x = Lazy(self.take(meta.rows), meta, self.lane, None)
                 self.exec.add_leaf(t, x.slot, meta)
-            self.promoted[id(t)] = (t, x)
-            return x
+            found = self.promoted[id(t)] = (t, x)             # handed out as copies: a handle may be rebound by a write
         return Lazy(found[1].slot, found[1].meta, self.lane, None)
 
     def add_sig(self, sig: Sig) -> None:
@@ -237,6 +236,9 @@ class LaneRuntime(Runtime):
             tracks = tracks or m.tracks
             rows += m.rows
         tracks = tracks and torch.is_grad_enabled()
+        if tracks:                                            # a detached name shares rows that do want a gradient: copy those
+            parts = [self.emit("detach", (x,), {}) if not x.meta.tracks and x.extra is not None and x.extra is not INPUT
+                     else x for x in parts]
         meta = meta_of((rows, *space.inner), space.dtype, space.device, tracks, 1)
         slot = parts[0].slot
         at = slot
@@ -296,8 +298,12 @@ class LaneRuntime(Runtime):
     def _row(self, x: Lazy, root: Lazy, at: int, count: int, lead: int) -> Lazy:
         m = x.meta
         inner = m.space.inner
-        meta = meta_of((count, *inner) if lead else inner, m.dtype, m.device, m.tracks, lead)
-        return Lazy(x.slot + at, meta, self.lane, root)
+        tracks = m.tracks and torch.is_grad_enabled()
+        meta = meta_of((count, *inner) if lead else inner, m.dtype, m.device, tracks, lead)
+        view = Lazy(x.slot + at, meta, self.lane, root)
+        if m.tracks and not tracks:
+            view.extra = Alias(root, _row_chain(view, root), 0, False)
+        return view
 
     def _split(self, name: str, x: Lazy, root: Lazy, how: Any) -> Any:
         n = x.meta.rows

@@ -135,6 +135,8 @@ def along(t: Tracer, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -
     x = args[0]
     if not isinstance(x, Lazy):
         raise NoRule
+    if name == "flip" and len(args) > 2:
+        args = (x, tuple(args[1:]))
     pos = {"topk": 2, "kthvalue": 2, "roll": 2}.get(name, 1)
     more = list(args[1:])
     if "dim" in rest or "dims" in rest:
@@ -160,6 +162,8 @@ def along(t: Tracer, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -
         raise NoRule
     outs = t.infer(name, func, args, {k: v for k, v in kwargs.items() if k != "_stacklevel"})
     ragged = t.is_ragged(x)
+    if name == "flip" and isinstance(dim, int):
+        dim = (dim,)
     many = not isinstance(dim, int)
     ds = _dims(dim, rank)
     if ragged and 0 in ds:

@@ -132,7 +132,7 @@ def run(func: Callable[..., Any], options: Options, report: Report, args: tuple[
 def run_lanes(rt: LaneRuntime, func: Callable[..., Any], given: Spread) -> list[Any]:
     from plait.batching._cells import modules_deferred
     calls = [given.call(rt, i) for i in range(given.count)]
-    with modules_deferred():
+    with modules_deferred(func):
         return Lanes(rt, func, calls).run()
 
 

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from plait.batching import _torch_private as private
 from plait.batching._core_choice import Entry
@@ -16,6 +16,7 @@ from plait.batching._program import NoRule, Program
 from plait.batching._signature import Sig, scalar_key
 from plait.batching._trace import Abort, Tracer
 from plait.batching.kernels import lower
+from plait.batching.kernels.pointwise import NAMES
 
 if TYPE_CHECKING:
     from plait.batching._runtime import LaneRuntime
@@ -23,15 +24,34 @@ if TYPE_CHECKING:
 _PROGRAMS: dict[Any, Program] = {}
 
 
-def fast_key(key_of: Any, flag: Any, args: Any, owner: Any = None) -> Any:
+SMALL = 4096
+
+
+class LaneRows:
+    """Which shared tensors become rows."""
+
+    @staticmethod
+    def is_row(t: Tensor, weight: bool) -> bool:
+        """Whether a shared tensor in this place becomes a row rather than part of the signature."""
+        if weight:
+            return False
+        with private.DisableTorchFunction():
+            return not (t.numel() > SMALL or (t.requires_grad and t.is_leaf and t.dim() > 1))
+
+
+def fast_key(key_of: Any, flag: Any, args: Any, owner: Any = None, shared: frozenset[int] = frozenset()) -> Any:
     """The key under which the core finds this call the next time, if it is of the kind that the core understands."""
     key: list[Any] = [key_of, flag, torch.is_grad_enabled(), private.any_autocast()]
     if owner is not None:
         key.append(id(owner))
-    for a in args:
+    for i, a in enumerate(args):
         t = type(a)
         if t is Lazy and type(a.extra) is not Const:
             key.append(a.meta)
+        elif (t is Tensor or t is nn.Parameter) and not LaneRows.is_row(a, i in shared):
+            key += [Tensor, id(a)]
+        elif a is None:
+            key += [None, None]
         elif (t is float and a != 0.0 and a == a) or t is int or t is bool:
             key += [t, a]
         elif (t is tuple or t is list) and all(type(b) is Lazy and type(b.extra) is not Const for b in a):
@@ -41,24 +61,43 @@ def fast_key(key_of: Any, flag: Any, args: Any, owner: Any = None) -> Any:
     return tuple(key)
 
 
-def build(rt: LaneRuntime, name: Any, args: Any, kwargs: Any, ins: list[Lazy], shared: frozenset[int]) -> Entry:
+# Ops whose ragged form does not depend on the length, whatever their other arguments are.
+ANY_LENGTH = frozenset(NAMES) | {
+    "linear", "matmul", "mm", "mv", "softmax", "log_softmax", "layer_norm", "rms_norm", "embedding", "cross_entropy", "nll_loss",
+    "mse_loss", "l1_loss", "smooth_l1_loss", "binary_cross_entropy", "binary_cross_entropy_with_logits", "self_attention", "to_dtype",
+    "sum", "mean", "amax", "amin", "logsumexp"}
+
+
+def build(rt: LaneRuntime, name: Any, args: Any, kwargs: Any, ins: list[Lazy], shared: frozenset[int], key: Any) -> Entry:
     """An entry for one op."""
     def run(t: Tracer, a: Any, k: Any) -> Any:
         return lower(t, name, a, k)
     label = name if type(name) is str else getattr(name, "__name__", "op")
-    return build_call(rt, label, run, args, kwargs, ins, shared, strict=False)
+    return build_call(rt, label, run, args, kwargs, ins, shared, key if name in ANY_LENGTH else None, strict=False)
 
 
 def build_call(rt: LaneRuntime, label: str, run: Callable[[Tracer, Any, Any], Any], args: Any, kwargs: Any, ins: list[Lazy],
-               shared: frozenset[int], strict: bool) -> Entry:
-    """Traces `run` with ragged rows if that works, else with these exact shapes."""
+               shared: frozenset[int], key: Any, strict: bool) -> Entry:
+    """Traces `run` with ragged rows if that works, else with these exact shapes.
+
+    `key` (None where the form depends on the length) leads to what was built for another length.
+    """
     length = _ragged_length(ins)
+    family = None
+    if length and key is not None:
+        family = tuple([("ragged", m.space, m.tracks) if type(m) is Meta and m.lead and m.rows == length else m for m in key])
+        known = rt.families.get(family)
+        if known is not None:
+            return _other_length(known, length)
     if length is not None:
         try:
             t, syms, out = _trace(rt, run, args, kwargs, ins, shared, length, strict, 0)
             program = t.finish(syms, _lazies(out))
             if not strict or _same_for_other_lengths(rt, run, args, kwargs, ins, shared, length, t, program):
-                return _entry(rt, label, t, program, out, length, ins)
+                entry = _entry(rt, label, t, program, out, length, ins)
+                if family is not None:
+                    rt.families[family] = (entry, [t.val(o).ragged for o in _lazies(out)], _lazies_metas(t, out), out)
+                return entry
         except (NoRule, Abort):
             pass
         except (RuntimeError, ValueError, TypeError, IndexError):
@@ -66,6 +105,17 @@ def build_call(rt: LaneRuntime, label: str, run: Callable[[Tracer, Any, Any], An
                 raise
     t, syms, out = _trace(rt, run, args, kwargs, ins, shared, None, False, 0)
     return _entry(rt, label, t, t.finish(syms, _lazies(out)), out, 1, ins)
+
+
+def _lazies_metas(t: Tracer, out: Any) -> list[Meta]:
+    return [_out_meta(t, o) for o in _lazies(out)]
+
+
+def _other_length(known: Any, length: int) -> Entry:
+    """The entry of a ragged call for examples of another length."""
+    entry, ragged, metas, out = known
+    new = [meta_of((length, *m.shape[1:]), m.dtype, m.device, m.tracks, 1) if r else m for m, r in zip(metas, ragged)]
+    return make_entry(entry.sig, length, new, out)
 
 
 def _ragged_length(ins: list[Lazy]) -> int | None:
@@ -199,13 +249,17 @@ def _entry(rt: LaneRuntime, label: str, t: Tracer, program: Program, out: Any, l
         rt.add_sig(sig)
         for alone in program.alone:
             rt.report.by_vmap(alone)
+    return make_entry(sig.index, length, metas, out)
+
+
+def make_entry(sig: int, length: int, metas: list[Meta], out: Any) -> Entry:
     offs: list[int] = []
     at = 0
     for m in metas:
         offs.append(at)
         at += m.rows
-    single = type(out) is Lazy and len(outs) == 1
-    return Entry(sig.index, length, at, tuple(offs), tuple(metas), int(single), None if single else _wrapper(out))
+    single = type(out) is Lazy and type(out.extra) is not Const
+    return Entry(sig, length, at, tuple(offs), tuple(metas), int(single), None if single else _wrapper(out))
 
 
 def _out_meta(t: Tracer, o: Lazy) -> Meta:

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from plait.batching import _torch_private as private
 from plait.batching._build import build_call, fast_key
@@ -44,6 +44,11 @@ def whole(m: nn.Module, inside: bool = False) -> bool:
     if t is nn.Embedding and (m.max_norm is not None or m.scale_grad_by_freq or m.sparse):
         return False
     return t in (INSIDE if inside else PURE)
+
+
+def any_length(m: Any) -> bool:
+    """False for modules whose constants may be meant for one length."""
+    return not isinstance(m, nn.Module) or not any(type(c) in (nn.Flatten, nn.Unflatten) for c in m.modules())
 
 
 class Cell:
@@ -90,8 +95,11 @@ def cell(func: Any) -> Any:
     >>> step(torch.zeros(2), torch.zeros(2))      # outside of plait.batch: the function itself
     tensor([0., 0.])
     """
-    if isinstance(func, nn.Module) or (isinstance(func, type) and issubclass(func, nn.Module)):
-        func._plait_cell = True  # type: ignore[assignment, union-attr]
+    if isinstance(func, nn.Module):
+        func.forward = _forward_as_cell(func.forward, func)  # type: ignore[method-assign]
+        return func
+    if isinstance(func, type) and issubclass(func, nn.Module):
+        func.forward = _forward_as_cell(func.forward, None)  # type: ignore[attr-defined]
         return func
     return Cell(func)
 
@@ -119,7 +127,7 @@ def call_cell(rt: LaneRuntime, key_of: Any, func: Callable[..., Any], args: Any,
     if entry is None:
         label = getattr(key_of, "__name__", None) or type(key_of).__name__
         try:
-            entry = build_call(rt, label, lambda t, a, k: func(*a, **k), args, kwargs, ins, frozenset(), strict)
+            entry = build_call(rt, label, lambda t, a, k: func(*a, **k), args, kwargs, ins, frozenset(), frozen if any_length(key_of) else None, strict)
         except CellError as e:
             if not strict:
                 raise
@@ -143,9 +151,7 @@ def _fast_key(rt: LaneRuntime, key_of: Any, flag: Any, args: Any, kwargs: Any, o
 def call_module(rt: LaneRuntime, m: nn.Module, args: Any, kwargs: Any, original: Callable[..., Any]) -> Any:
     kind = rt.module_kinds.get(m)
     if kind is None:
-        if getattr(m, "_plait_cell", False):
-            kind = "cell"
-        elif type(m) in RAGGED_MODULES and whole_ragged(m):
+        if type(m) in RAGGED_MODULES and whole_ragged(m):
             kind = "ragged"
         else:
             kind = "whole" if whole(m) else "open"
@@ -155,8 +161,6 @@ def call_module(rt: LaneRuntime, m: nn.Module, args: Any, kwargs: Any, original:
     if kind == "ragged":
         res = RAGGED_MODULES[type(m)](rt, m, args, kwargs)
         return original(m, *args, **kwargs) if res is NotImplemented else res
-    if kind == "cell":
-        return call_cell(rt, m, functools.partial(original, m), args, kwargs, True, m.training)
     try:
         return call_cell(rt, m, functools.partial(original, m), args, kwargs, False, m.training)
     except (NoRule, CellError, Abort):
@@ -171,48 +175,103 @@ def whole_ragged(m: nn.Module) -> bool:
 
 _lock = threading.Lock()
 _users = 0
-_saved: list[Any] = []
+_saved: dict[type, Any] = {}
 
 
 @contextmanager
-def modules_deferred() -> Iterator[None]:
-    """While a batch runs, calls of modules and writes to their attributes pass by here first (lanes only)."""
+def modules_deferred(func: Any) -> Iterator[None]:
+    """While a batch runs, calls of torch.nn's known modules pass by here first (lanes only).
+
+    Only those classes get a `__call__`: to set one on `nn.Module` itself would cost half a millisecond each way, because
+    Python then forgets what it has cached of all its subclasses.
+    """
     global _users
     with _lock:
         _users += 1
         if _users == 1:
-            _saved[:] = [nn.Module.__call__, nn.Module.__setattr__]
-            nn.Module.__call__ = _call(nn.Module.__call__)  # type: ignore[assignment, method-assign]
-            nn.Module.__setattr__ = _setattr(nn.Module.__setattr__)  # type: ignore[assignment, method-assign]
+            for cls in _CLASSES:
+                _saved[cls] = cls.__dict__.get("__call__")
+                cls.__call__ = _call  # type: ignore[assignment, method-assign]
+    kept = [(m, dict(m.__dict__), dict(m._buffers)) for f in _reachable(func) for m in f.modules()]
     try:
         yield
+        _check_state(kept)
     finally:
+        _restore(kept)
         with _lock:
             _users -= 1
             if _users == 0:
-                nn.Module.__call__, nn.Module.__setattr__ = _saved  # type: ignore[method-assign]
+                for cls, call in _saved.items():
+                    if call is None:
+                        del cls.__call__
+                    else:
+                        cls.__call__ = call
                 _saved.clear()
 
 
-def _call(original: Callable[..., Any]) -> Callable[..., Any]:
-    def __call__(self: nn.Module, *args: Any, **kwargs: Any) -> Any:
+def _reachable(func: Any) -> list[nn.Module]:
+    from plait.batching._api import _modules
+    return _modules(func)
+
+
+def _kept_lazy(m: nn.Module) -> str | None:
+    for d in (m.__dict__, m._buffers):
+        for name, v in d.items():
+            if type(v) is Lazy or (type(v) in (list, tuple) and any(type(x) is Lazy for x in v)):
+                return name
+    return None
+
+
+def _check_state(kept: list[Any]) -> None:
+    """A module that keeps an example's value would hand it to the next example."""
+    for m, _, _ in kept:
+        name = _kept_lazy(m)
+        if name is not None:
+            raise BatchError(f"the function keeps a value of one example in `{name}` of {type(m).__name__}, which all examples "
+                             "share; pass it on as an argument or a result instead")
+
+
+def _restore(kept: list[Any]) -> None:
+    for m, attributes, buffers in kept:
+        if _kept_lazy(m) is not None:
+            for d, before in ((m.__dict__, attributes), (m._buffers, buffers)):
+                for name in [n for n, v in d.items() if type(v) is Lazy or (type(v) in (list, tuple) and any(type(x) is Lazy for x in v))]:
+                    if name in before and type(before[name]) is not Lazy:
+                        d[name] = before[name]
+                    else:
+                        del d[name]
+
+
+_ORIGINAL: Callable[..., Any] = nn.Module.__call__
+
+
+def _call(self: nn.Module, *args: Any, **kwargs: Any) -> Any:
+    rt: Any = local.rt
+    if rt is None or rt.core is None:
+        return (_saved.get(type(self)) or _ORIGINAL)(self, *args, **kwargs)
+    if not kwargs:
+        res = rt.core.call(self, self.training, args)
+        if res is not NotImplemented:
+            return res
+    return call_module(rt, self, args, kwargs, _ORIGINAL)
+
+
+def _forward_as_cell(forward: Callable[..., Any], key_of: Any) -> Callable[..., Any]:
+    """A module's `forward` as one node."""
+    @functools.wraps(forward)
+    def cell_forward(*args: Any, **kwargs: Any) -> Any:
         rt: Any = local.rt
         if rt is None or rt.core is None:
-            return original(self, *args, **kwargs)
+            return forward(*args, **kwargs)
+        m = key_of if key_of is not None else args[0]
+        rest = args if key_of is not None else args[1:]
+        call = forward if key_of is not None else functools.partial(forward, m)
         if not kwargs:
-            res = rt.core.call(self, self.training, args)
+            res = rt.core.call(m, ("cell", m.training), rest)
             if res is not NotImplemented:
                 return res
-        return call_module(rt, self, args, kwargs, original)
-    return __call__
+        return call_cell(rt, m, call, rest, kwargs, True, ("cell", m.training))
+    return cell_forward
 
 
-def _setattr(original: Callable[..., Any]) -> Callable[..., None]:
-    def __setattr__(self: nn.Module, name: str, value: Any) -> None:
-        if local.rt is not None and isinstance(value, Tensor) and not (
-                isinstance(value, nn.Parameter) and name not in self.__dict__.get("_parameters", {})):
-            from plait.batching._dispatch import refuse
-            refuse(f"`self.{name} = ` on a {type(self).__name__} that all examples share",
-                   "each example would overwrite it for the others; pass the value on as an argument or a result")
-        original(self, name, value)
-    return __setattr__
+_CLASSES: tuple[type, ...] = (*PURE, nn.Sequential, *RAGGED_MODULES)

@@ -79,10 +79,11 @@ static int entry_init(EntryObject *e, PyObject *args, PyObject *kw) {
     Py_INCREF(wrap); Py_XSETREF(e->wrap, wrap);
     return PyErr_Occurred() ? -1 : 0;
 }
+static PyMemberDef entry_members[] = {{"sig", T_INT, offsetof(EntryObject, sig), READONLY, "its signature"}, {NULL}};
 static PyTypeObject EntryType = {
     PyVarObject_HEAD_INIT(NULL, 0).tp_name = "plait.batching._core.Entry", .tp_basicsize = sizeof(EntryObject),
     .tp_flags = Py_TPFLAGS_DEFAULT, .tp_new = PyType_GenericNew, .tp_init = (initproc)entry_init,
-    .tp_dealloc = (destructor)entry_dealloc};
+    .tp_dealloc = (destructor)entry_dealloc, .tp_members = entry_members};
 
 /* ---------------------------------------------------------------- core */
 typedef struct { int gather, ragged, n_in, n_out, scc, n_pred, cap_pred; int *in_rows, *out_rows, *out_space, *preds; } Sig;
@@ -90,7 +91,7 @@ typedef struct { int sig, length, out, ins, n_in; } Node;
 
 typedef struct {
     PyObject_HEAD
-    PyObject *entries, *input, *grad_enabled, *autocast, *components;
+    PyObject *entries, *input, *grad_enabled, *autocast, *components, *tensor, *parameter;
     PyTypeObject *lazy;
     Py_ssize_t lane;
     int32_t *owner, *row_of; Py_ssize_t next, cap_slots;
@@ -128,12 +129,14 @@ static void core_dealloc(CoreObject *c) {
     PyMem_Free(c->sigs); PyMem_Free(c->owner); PyMem_Free(c->row_of); PyMem_Free(c->nodes); PyMem_Free(c->ins);
     PyMem_Free(c->used); PyMem_Free(c->stamp);
     Py_XDECREF(c->entries); Py_XDECREF(c->input); Py_XDECREF(c->grad_enabled); Py_XDECREF(c->autocast);
-    Py_XDECREF(c->components); Py_XDECREF(c->lazy);
+    Py_XDECREF(c->components); Py_XDECREF(c->lazy); Py_XDECREF(c->tensor); Py_XDECREF(c->parameter);
     Py_TYPE(c)->tp_free((PyObject *)c);
 }
 static int core_init(CoreObject *c, PyObject *args, PyObject *kw) {
-    PyObject *lazy, *input, *grad, *autocast, *components;
-    if (!PyArg_ParseTuple(args, "OOOOO", &lazy, &input, &grad, &autocast, &components)) return -1;
+    PyObject *lazy, *input, *grad, *autocast, *components, *tensor, *parameter;
+    if (!PyArg_ParseTuple(args, "OOOOOOO", &lazy, &input, &grad, &autocast, &components, &tensor, &parameter)) return -1;
+    c->tensor = tensor; Py_INCREF(tensor);
+    c->parameter = parameter; Py_INCREF(parameter);
     c->entries = PyDict_New();
     c->lazy = (PyTypeObject *)lazy; Py_INCREF(lazy);
     c->input = input; Py_INCREF(input);
@@ -239,7 +242,8 @@ static PyObject *core_call(CoreObject *c, PyObject *const *args, Py_ssize_t narg
     PyObject *key[MOST + 8];
     LazyObject *lazies[MOST];
     int k = 0, m = 0;
-    PyObject *self_id = NULL;
+    PyObject *self_id = NULL, *ids[8];
+    int n_ids = 0;
     key[k++] = args[0];
     key[k++] = args[1];
     PyObject *grad = PyObject_CallNoArgs(c->grad_enabled);
@@ -260,6 +264,12 @@ static PyObject *core_call(CoreObject *c, PyObject *const *args, Py_ssize_t narg
         if (m < MOST - 2 && k < MOST && usable(c, a)) {
             lazies[m++] = (LazyObject *)a;
             key[k++] = ((LazyObject *)a)->meta;
+        } else if (k < MOST && n_ids < 8 && ((PyObject *)Py_TYPE(a) == c->parameter || (PyObject *)Py_TYPE(a) == c->tensor)) {
+            ids[n_ids] = PyLong_FromVoidPtr(a);            /* a weight: kept alive by whoever made the entry */
+            if (!ids[n_ids]) goto done;
+            key[k++] = c->tensor; key[k++] = ids[n_ids++];
+        } else if (k < MOST && a == Py_None) {
+            key[k++] = Py_None; key[k++] = Py_None;
         } else if (k < MOST && PyFloat_CheckExact(a) && PyFloat_AS_DOUBLE(a) != 0.0
                    && PyFloat_AS_DOUBLE(a) == PyFloat_AS_DOUBLE(a)) {
             key[k++] = (PyObject *)&PyFloat_Type; key[k++] = a;
@@ -297,6 +307,7 @@ static PyObject *core_call(CoreObject *c, PyObject *const *args, Py_ssize_t narg
 slow:
     res = Py_NotImplemented; Py_INCREF(res);
 done:
+    while (n_ids) Py_DECREF(ids[--n_ids]);
     Py_XDECREF(self_id); Py_DECREF(grad); Py_DECREF(cast);
     return res;
 }

@@ -62,7 +62,9 @@ class Core:
     """Waiting nodes by number, slots by number, and the plan of a flush."""
 
     def __init__(self, lazy: type, given: Any, grad_enabled: Callable[[], bool], autocast: Callable[[], bool],
-                 components: Callable[[list[tuple[int, ...]]], list[int]]) -> None:
+                 components: Callable[[list[tuple[int, ...]]], list[int]], tensor: type, parameter: type) -> None:
+        self._tensor = tensor
+        self._parameter = parameter
         self.entries: dict[Any, Entry] = {}
         self.lane = -1
         self.next = 0
@@ -121,6 +123,10 @@ class Core:
             if self._usable(a):
                 parts.append(a.meta)
                 lazies.append(a)
+            elif type(a) is self._parameter or type(a) is self._tensor:
+                parts += (self._tensor, id(a))
+            elif a is None:
+                parts += (None, None)
             elif type(a) is float and a != 0.0 and a == a:
                 parts += (float, a)
             elif type(a) is int or type(a) is bool:

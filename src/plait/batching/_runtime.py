@@ -5,10 +5,10 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from plait.batching import _torch_private as private
-from plait.batching._build import build, fast_key
+from plait.batching._build import SMALL, LaneRows, build, fast_key
 from plait.batching._core_choice import Core, Entry
 from plait.batching._current import Runtime
 from plait.batching._dispatch import _TRAINS, _row_chain, call, fresh, function_of, has_lazy, refuse, shared_source, site, site_key, unwrap
@@ -31,10 +31,9 @@ DATA_FIRST = frozenset({"cat", "stack", "cross_entropy", "nll_loss", "where", "a
                         "div", "maximum", "minimum", "lerp", "eq", "ne", "lt", "le", "gt", "ge", "mse_loss", "l1_loss",
                         "smooth_l1_loss", "binary_cross_entropy", "binary_cross_entropy_with_logits", "index_put",
                         "scaled_dot_product_attention", "cell"})
-SMALL = 4096
 
 
-class LaneRuntime(Runtime):
+class LaneRuntime(Runtime, LaneRows):
     """The runtime of one call of a batched function."""
 
     def __init__(self, report: Report, randomness: str, device: torch.device, names: Callable[[Tensor], str]) -> None:
@@ -43,10 +42,11 @@ class LaneRuntime(Runtime):
         self.randomness = randomness
         self.names = names
         self.device = device
-        self.core = Core(Lazy, INPUT, torch.is_grad_enabled, private.any_autocast, components)
+        self.core = Core(Lazy, INPUT, torch.is_grad_enabled, private.any_autocast, components, Tensor, nn.Parameter)
         self.entries: dict[tuple[Any, ...], Entry] = self.core.entries
         self.sigs: dict[tuple[Any, ...], Sig] = {}
         self.sig_list: list[Sig] = []
+        self.families: dict[Any, Any] = {}                    # ragged calls by what they are apart from the length
         self.spaces: dict[Space, int] = {}
         self.take = self.core.take
         self.record = self.core.record
@@ -91,9 +91,9 @@ class LaneRuntime(Runtime):
         frozen = tuple(key)
         entry = self.entries.get(frozen)
         if entry is None:
-            entry = self.entries[frozen] = build(self, name, args, kwargs, ins, shared)
+            entry = self.entries[frozen] = build(self, name, args, kwargs, ins, shared, frozen)
         if not kwargs:
-            fast = fast_key(name, None, args)
+            fast = fast_key(name, None, args, None, shared)
             if fast is not None:
                 self.entries[fast] = entry
         return self.record(entry, ins)
@@ -133,7 +133,7 @@ class LaneRuntime(Runtime):
 
     def _scan_shared(self, t: Tensor, handle: Lazy | None, key: list[Any], ins: list[Lazy], weight: bool) -> bool:
         if not self.is_row(t, weight):
-            key.append(("shared", id(t), t._version))
+            key.append(("shared", id(t)))                     # writes to it are refused while lanes run
             if id(t) not in self.promoted:
                 self.keep.append(t)
             return False
@@ -141,11 +141,6 @@ class LaneRuntime(Runtime):
         key.append(x.meta)
         ins.append(x)
         return False
-
-    @staticmethod
-    def is_row(t: Tensor, weight: bool) -> bool:
-        """Whether a shared tensor in this place becomes a row rather than part of the signature."""
-        return not (weight or t.numel() > SMALL or (t.requires_grad and t.is_leaf and t.dim() > 1))
 
     def promote(self, t: Tensor) -> Lazy:
         """A shared tensor as a row of its own, so that it batches with values of examples in the same place."""

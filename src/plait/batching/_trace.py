@@ -88,7 +88,8 @@ class Tracer(_current.Runtime):
                 grad = grad or self.vals[x.slot].tracks
             else:
                 ids.append(self.weight(x))
-                grad = grad or x.requires_grad
+                with torch._C.DisableTorchFunction():
+                    grad = grad or x.requires_grad
         grad = grad and torch.is_grad_enabled() if tracks is None else tracks
         res = [self.value(s, d, grad and (d.is_floating_point or d.is_complex), ragged) for s, d in outs]
         self.code.append(Instr(op, tuple(ids), consts, tuple(r.slot for r in res), fn, rows, self.name, opaque))
@@ -97,7 +98,8 @@ class Tracer(_current.Runtime):
     def infer(self, key: Any, func: Callable[..., Any], args: Any, kwargs: dict[str, Any]
               ) -> list[tuple[tuple[int, ...], torch.dtype]]:
         """Shapes and dtypes of `func`'s results for one example: the function itself, run on meta tensors."""
-        sig = (key, _describe(args), _describe(kwargs), torch.get_default_dtype())
+        with torch._C.DisableTorchFunction():
+            sig = (key, _describe(args), _describe(kwargs), torch.get_default_dtype())
         found = _INFERRED.get(sig)
         if found is None:
             with torch._C.DisableTorchFunction(), torch.no_grad():
@@ -112,6 +114,10 @@ class Tracer(_current.Runtime):
         return found[0]
 
     def finish(self, ins: list[Lazy], outs: list[Lazy]) -> Program:
+        with torch._C.DisableTorchFunction():
+            return self._finish(ins, outs)
+
+    def _finish(self, ins: list[Lazy], outs: list[Lazy]) -> Program:
         keep = {o.slot for o in outs}
         code: list[Instr] = []
         for i in reversed(self.code):                     # what nothing uses does not run

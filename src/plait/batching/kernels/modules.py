@@ -7,6 +7,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from plait.batching import _torch_private as private
 from plait.batching._lazy import Const, Lazy, _call
 from plait.batching._program import NoRule
 from plait.batching._trace import Abort, Tracer
@@ -21,7 +22,11 @@ Kwargs = dict[str, Any]
 
 # ---------------------------------------------------------------------- recurrent networks
 def call_rnn(rt: LaneRuntime, m: nn.RNNBase, args: Args, kwargs: Kwargs) -> Any:
-    from plait.batching._build import _entry
+    from plait.batching._build import _entry, _lazies_metas, _other_length, fast_key
+    if not kwargs:
+        seen = rt.core.call((m, "rnn"), m.training, args)
+        if seen is not NotImplemented:
+            return seen
     x = args[0] if args else kwargs.get("input")
     hx = args[1] if len(args) > 1 else kwargs.get("hx")
     cfg = rnn.config(m)
@@ -38,6 +43,11 @@ def call_rnn(rt: LaneRuntime, m: nn.RNNBase, args: Args, kwargs: Kwargs) -> Any:
     states: list[Any] = [] if hx is None else list(hx) if cfg.mode == "LSTM" else [hx]
     if where is not None:
         states = [s.squeeze(1) for s in states]
+    with private.DisableTorchFunction():
+        ws = rnn.weights(m)
+        plain = all(type(w) is not Lazy and w.dtype == x.dtype for w in ws)
+    if not plain:
+        return NotImplemented
     expected = (cfg.layers * cfg.directions, cfg.hidden)
     if any(not isinstance(s, Tensor) or tuple(s.shape) != expected or s.dtype != x.dtype for s in states):
         return NotImplemented
@@ -49,16 +59,16 @@ def call_rnn(rt: LaneRuntime, m: nn.RNNBase, args: Args, kwargs: Kwargs) -> Any:
                  if type(s) is not Lazy or type(s.extra) is Const else s, key, ins, False)
     if len(ins) != 1 + len(states) or ins[0].meta.lead != 1:
         return NotImplemented
-    ws = rnn.weights(m)
     key.append(tuple([id(w) for w in ws]))
     frozen = tuple(key)
     entry = rt.entries.get(frozen)
+    length = ins[0].meta.rows
+    family = ("ragged", ins[0].meta.space, ins[0].meta.tracks, *(k for k in key if k is not ins[0].meta))
+    if entry is None and family in rt.families:
+        entry = rt.entries[frozen] = _other_length(rt.families[family], length)
     if entry is None:
-        if any(type(w) is Lazy or w.dtype != x.dtype for w in ws):
-            return NotImplemented
         t = Tracer(rt.device)
         syms = [t.symbol(ins[0].meta, True)] + [t.symbol(s.meta, False) for s in ins[1:]]
-        length = ins[0].meta.rows
         outs = [((length, cfg.directions * cfg.hidden), x.dtype), (expected, x.dtype)]
         if cfg.mode == "LSTM":
             outs.append((expected, x.dtype))
@@ -67,6 +77,11 @@ def call_rnn(rt: LaneRuntime, m: nn.RNNBase, args: Args, kwargs: Kwargs) -> Any:
         out: Any = (res[0], (res[1], res[2])) if cfg.mode == "LSTM" else (res[0], res[1])
         entry = _entry(rt, type(m).__name__, t, t.finish(syms, res), out, length, ins)
         rt.entries[frozen] = entry
+        rt.families[family] = (entry, [True] + [False] * (len(res) - 1), _lazies_metas(t, out), out)
+    if where is None and not kwargs:
+        fast = fast_key((m, "rnn"), m.training, args)
+        if fast is not None:
+            rt.entries[fast] = entry
     y, last = rt.record(entry, ins)
     if where is not None:
         y = y.unsqueeze(where)

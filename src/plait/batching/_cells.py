@@ -64,14 +64,13 @@ class Cell:
         if rt is None or rt.core is None:
             return self.func(*args, **kwargs)
         if not kwargs:
-            method = self.method
-            res = rt.core.call(self, args[0].training if method and isinstance(args[0], nn.Module) else None, args, method)
+            res = rt.core.call(self, None, args, self.method)
             if res is not NotImplemented:
                 return res
         if self.method:
             obj = args[0]
             rt.keep.append(obj)
-            flag = obj.training if isinstance(obj, nn.Module) else None
+            flag = getattr(obj, "training", None)
             return call_cell(rt, self, functools.partial(self.func, obj), args[1:], kwargs, True, flag, obj)
         return call_cell(rt, self, self.func, args, kwargs, True)
 

@@ -91,7 +91,7 @@ typedef struct { int sig, length, out, ins, n_in; } Node;
 
 typedef struct {
     PyObject_HEAD
-    PyObject *entries, *input, *grad_enabled, *autocast, *components, *tensor, *parameter;
+    PyObject *entries, *input, *grad_enabled, *autocast, *components, *tensor, *parameter, *training;
     PyTypeObject *lazy;
     Py_ssize_t lane;
     int32_t *owner, *row_of; Py_ssize_t next, cap_slots;
@@ -129,13 +129,15 @@ static void core_dealloc(CoreObject *c) {
     PyMem_Free(c->sigs); PyMem_Free(c->owner); PyMem_Free(c->row_of); PyMem_Free(c->nodes); PyMem_Free(c->ins);
     PyMem_Free(c->used); PyMem_Free(c->stamp);
     Py_XDECREF(c->entries); Py_XDECREF(c->input); Py_XDECREF(c->grad_enabled); Py_XDECREF(c->autocast);
-    Py_XDECREF(c->components); Py_XDECREF(c->lazy); Py_XDECREF(c->tensor); Py_XDECREF(c->parameter);
+    Py_XDECREF(c->components); Py_XDECREF(c->lazy); Py_XDECREF(c->tensor); Py_XDECREF(c->training); Py_XDECREF(c->parameter);
     Py_TYPE(c)->tp_free((PyObject *)c);
 }
 static int core_init(CoreObject *c, PyObject *args, PyObject *kw) {
     PyObject *lazy, *input, *grad, *autocast, *components, *tensor, *parameter;
     if (!PyArg_ParseTuple(args, "OOOOOOO", &lazy, &input, &grad, &autocast, &components, &tensor, &parameter)) return -1;
     c->tensor = tensor; Py_INCREF(tensor);
+    c->training = PyUnicode_InternFromString("training");
+    if (!c->training) return -1;
     c->parameter = parameter; Py_INCREF(parameter);
     c->entries = PyDict_New();
     c->lazy = (PyTypeObject *)lazy; Py_INCREF(lazy);
@@ -242,7 +244,7 @@ static PyObject *core_call(CoreObject *c, PyObject *const *args, Py_ssize_t narg
     PyObject *key[MOST + 8];
     LazyObject *lazies[MOST];
     int k = 0, m = 0;
-    PyObject *self_id = NULL, *ids[8];
+    PyObject *self_id = NULL, *training = NULL, *ids[8];
     int n_ids = 0;
     key[k++] = args[0];
     key[k++] = args[1];
@@ -256,6 +258,9 @@ static PyObject *core_call(CoreObject *c, PyObject *const *args, Py_ssize_t narg
     if (first) {
         self_id = PyLong_FromVoidPtr(PyTuple_GET_ITEM(items, 0));
         if (!self_id) goto done;
+        training = PyObject_GetAttr(PyTuple_GET_ITEM(items, 0), c->training);
+        if (!training) { PyErr_Clear(); training = Py_None; Py_INCREF(training); }
+        key[1] = training;
         key[k++] = self_id;
         i = 1;
     }
@@ -308,7 +313,7 @@ slow:
     res = Py_NotImplemented; Py_INCREF(res);
 done:
     while (n_ids) Py_DECREF(ids[--n_ids]);
-    Py_XDECREF(self_id); Py_DECREF(grad); Py_DECREF(cast);
+    Py_XDECREF(self_id); Py_XDECREF(training); Py_DECREF(grad); Py_DECREF(cast);
     return res;
 }
 
@@ -642,7 +647,74 @@ end:
     return res;
 }
 
+/* join(values, lead) -> one value that is all their rows, if they are alike and such a join was seen before */
+static PyObject *core_join(CoreObject *c, PyObject *const *args, Py_ssize_t nargs) {
+    PyObject *seq = args[0];
+    if (!PyList_CheckExact(seq) && !PyTuple_CheckExact(seq)) Py_RETURN_NOTIMPLEMENTED;
+    Py_ssize_t n = PySequence_Fast_GET_SIZE(seq);
+    if (n == 0) Py_RETURN_NOTIMPLEMENTED;
+    PyObject *first = NULL;
+    long lead = PyLong_AsLong(args[1]);
+    for (Py_ssize_t i = 0; i < n; i++) {
+        PyObject *a = PySequence_Fast_GET_ITEM(seq, i);
+        if (!usable(c, a)) Py_RETURN_NOTIMPLEMENTED;
+        PyObject *m = ((LazyObject *)a)->meta;
+        if (!first) {
+            first = m;
+            if (((MetaObject *)m)->lead != lead || Py_TYPE(((LazyObject *)a)->extra) == c->lazy) Py_RETURN_NOTIMPLEMENTED;
+        } else if (m != first) Py_RETURN_NOTIMPLEMENTED;
+    }
+    Py_ssize_t rows = ((MetaObject *)first)->rows, total = rows * n;
+    PyObject *grad = PyObject_CallNoArgs(c->grad_enabled);
+    if (!grad) return NULL;
+    PyObject *key = Py_BuildValue("(OnO)", first, total, grad);
+    Py_DECREF(grad);
+    if (!key) return NULL;
+    EntryObject *e = (EntryObject *)PyDict_GetItemWithError(c->entries, key);
+    Py_DECREF(key);
+    if (!e) { if (PyErr_Occurred()) return NULL; Py_RETURN_NOTIMPLEMENTED; }
+    Py_ssize_t base = add_node(c, e->sig, (int)total, total, (int)(2 * n));
+    if (base < 0) return NULL;
+    int32_t *p = c->ins + c->nodes[c->n_nodes - 1].ins;
+    for (Py_ssize_t i = 0; i < n; i++) {
+        p[2 * i] = (int32_t)((LazyObject *)PySequence_Fast_GET_ITEM(seq, i))->slot;
+        p[2 * i + 1] = (int32_t)rows;
+    }
+    return outputs(c, e, base);
+}
+
+/* has_tensor(x): whether a tensor is anywhere in nested tuples, lists and dicts */
+static int has_tensor(CoreObject *c, PyObject *x) {
+    if (PyLong_CheckExact(x) || PyUnicode_CheckExact(x) || x == Py_None || PyFloat_CheckExact(x)) return 0;
+    if (PyTuple_Check(x) || PyList_CheckExact(x)) {
+        for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(x); i++) {
+            if (Py_EnterRecursiveCall(" in an example")) return -1;
+            int r = has_tensor(c, PySequence_Fast_GET_ITEM(x, i));
+            Py_LeaveRecursiveCall();
+            if (r) return r;
+        }
+        return 0;
+    }
+    if (PyDict_CheckExact(x)) {
+        PyObject *k, *v; Py_ssize_t pos = 0;
+        while (PyDict_Next(x, &pos, &k, &v)) {
+            if (Py_EnterRecursiveCall(" in an example")) return -1;
+            int r = has_tensor(c, v);
+            Py_LeaveRecursiveCall();
+            if (r) return r;
+        }
+        return 0;
+    }
+    return PyObject_IsInstance(x, c->tensor);
+}
+static PyObject *core_has_tensor(CoreObject *c, PyObject *x) {
+    int r = has_tensor(c, x);
+    return r < 0 ? NULL : PyBool_FromLong(r);
+}
+
 static PyMethodDef core_methods[] = {
+    {"join", (PyCFunction)(void (*)(void))core_join, METH_FASTCALL, NULL},
+    {"has_tensor", (PyCFunction)core_has_tensor, METH_O, NULL},
     {"take", (PyCFunction)core_take, METH_O, NULL}, {"put", (PyCFunction)core_put, METH_VARARGS, NULL},
     {"record", (PyCFunction)(void (*)(void))core_record, METH_FASTCALL, NULL},
     {"call", (PyCFunction)(void (*)(void))core_call, METH_FASTCALL, NULL},

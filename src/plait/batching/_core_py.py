@@ -117,6 +117,7 @@ class Core:
         lazies: list[Any] = []
         rest = args
         if method:
+            parts[1] = getattr(args[0], "training", None)
             parts.append(id(args[0]))
             rest = args[1:]
         for a in rest:
@@ -166,6 +167,28 @@ class Core:
                 return NotImplemented
             flat += (x.slot, x.meta.rows)
         return tuple(flat)
+
+    def join(self, xs: Any, lead: int) -> Any:
+        if type(xs) not in (list, tuple) or not xs:
+            return NotImplemented
+        flat = self.parts(xs)
+        if flat is NotImplemented or xs[0].meta.lead != lead or type(xs[0].extra) is self._lazy:
+            return NotImplemented
+        total = xs[0].meta.rows * len(xs)
+        entry = self.entries.get((xs[0].meta, total, self._grad()))
+        if entry is None:
+            return NotImplemented
+        return self._lazy(self.put(entry.sig, total, flat, total), entry.metas[0], self.lane, None)
+
+    def has_tensor(self, x: Any) -> bool:
+        t = type(x)
+        if t is int or t is str or t is float or x is None:
+            return False
+        if isinstance(x, tuple) or t is list:
+            return any(self.has_tensor(v) for v in x)
+        if t is dict:
+            return any(self.has_tensor(v) for v in x.values())
+        return isinstance(x, self._tensor)
 
     # ------------------------------------------------------------------ signatures, rows
     def sig(self, gather: int, ragged: int, in_rows: tuple[int, ...], out_rows: tuple[int, ...],

@@ -50,7 +50,8 @@ class Spread:
             x.lane = i
             rt.exec.add_leaf(t, x.slot, meta)
             return x
-        return tuple(_pick(a, i, lazy) for a in self.args), {k: _pick(a, i, lazy) for k, a in self.kwargs.items()}
+        has = rt.core.has_tensor
+        return tuple([_pick(a, i, lazy, has) for a in self.args]), {k: _pick(a, i, lazy, has) for k, a in self.kwargs.items()}
 
     def plain(self, i: int) -> tuple[tuple[Any, ...], dict[str, Any]]:
         def same(t: Tensor, flat: bool) -> Any:
@@ -58,16 +59,17 @@ class Spread:
         return tuple(_pick(a, i, same) for a in self.args), {k: _pick(a, i, same) for k, a in self.kwargs.items()}
 
 
-def _pick(a: Any, i: int, make: Any) -> Any:
+def _pick(a: Any, i: int, make: Any, has: Any = None) -> Any:
     if type(a) is Shared:
         return a.value
     if type(a) is Each:
-        return _lazies(a.values[i], make, a.flat)
+        v = a.values[i]
+        return v if not isinstance(v, Tensor) and has is not None and not has(v) else _lazies(v, make, a.flat)
     if isinstance(a, tuple) and hasattr(a, "_fields"):
-        return type(a)(*(_pick(x, i, make) for x in a))
+        return type(a)(*(_pick(x, i, make, has) for x in a))
     if isinstance(a, tuple):
-        return tuple(_pick(x, i, make) for x in a)
-    return {k: _pick(x, i, make) for k, x in a.items()}
+        return tuple(_pick(x, i, make, has) for x in a)
+    return {k: _pick(x, i, make, has) for k, x in a.items()}
 
 
 def _lazies(v: Any, make: Any, flat: bool) -> Any:

@@ -1,6 +1,7 @@
 """Runs the function for every example, each in a seat (lane) of its own that can wait for a value."""
 from __future__ import annotations
 
+import gc
 import sys
 from collections.abc import Callable
 from typing import Any
@@ -28,6 +29,10 @@ class LaneMode(TorchFunctionMode):
                     res = rt.core.call(name, None, args)
                     if res is not NotImplemented:
                         return res
+                    if len(args) == 1 and (name == "stack" or name == "cat"):
+                        res = rt.core.join(args[0], int(name == "cat"))
+                        if res is not NotImplemented:
+                            return res
         return torch_function(func, args, kwargs or {})
 
 
@@ -75,6 +80,8 @@ class Lanes:
         mode = LaneMode()
         before = local.rt
         depth = private.mode_count()
+        collecting = gc.isenabled()                           # all of it is alive until the end: nothing to look for
+        gc.disable()
         mode.__enter__()
         self.depth = depth + 1
         local.rt = rt
@@ -96,6 +103,8 @@ class Lanes:
                     g.switch(answer)
             return self.results
         finally:
+            if collecting:
+                gc.enable()
             self._close()
             local.rt = before
             rt.pause = lambda request: None

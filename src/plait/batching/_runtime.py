@@ -205,8 +205,9 @@ class LaneRuntime(Runtime, LaneRows):
             rows = m.rows * len(xs)
             tracks = m.tracks and torch.is_grad_enabled()
             sig = self.exec.gather_sig(m.space, tracks)
-            return Lazy(self.core.put(sig.index, rows, flat, rows), meta_of((rows, *m.space.inner), m.dtype, m.device, tracks, 1),
-                        self.lane, None)
+            meta = meta_of((rows, *m.space.inner), m.dtype, m.device, tracks, 1)
+            self.entries[(m, rows, torch.is_grad_enabled())] = Entry(sig.index, rows, rows, (0,), (meta,), 1, None)
+            return Lazy(self.core.put(sig.index, rows, flat, rows), meta, self.lane, None)
         parts: list[Lazy] = []
         for x in xs:
             if type(x) is not Lazy:

@@ -155,7 +155,7 @@ def gather(rt: LaneRuntime, results: list[Any], options: Options, parameters: li
             raise BatchError(f"example {i} returned {_kind(c[i])} where example 0 returned {_kind(c[0])}; return the same "
                              "kind from every example")
     with private.DisableTorchFunction():
-        rows = [[as_row(rt, x) for x in c] for c, is_tensor in zip(columns, tensors) if is_tensor]
+        rows = [[as_row(rt, x, i) for i, x in enumerate(c)] for c, is_tensor in zip(columns, tensors) if is_tensor]
         rt.exec.flush([x.slot for c in rows for x in c if x.meta.rows])
         done = iter(collect(rt, rows, options.layout, parameters))
         outs: list[Any] = []

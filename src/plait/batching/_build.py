@@ -222,7 +222,7 @@ def _wrapper(out: Any) -> Callable[[Any], Any] | None:
 
 
 def _entry(rt: LaneRuntime, label: str, t: Tracer, program: Program, out: Any, length: int, ins: list[Lazy]) -> Entry:
-    autocast = torch.is_autocast_enabled("cpu") or torch.is_autocast_enabled("cuda")
+    autocast = private.autocast_state()
     places_in = tuple([(t.vals[k].inner, t.vals[k].ragged, x.meta.space, -1 if t.vals[k].ragged else x.meta.rows)
                        for k, x in zip(program.ins, ins)])
     key = (program.key, tuple([id(w) for w in t.shared]), places_in, torch.is_grad_enabled(), autocast)
@@ -240,6 +240,7 @@ def _entry(rt: LaneRuntime, label: str, t: Tracer, program: Program, out: Any, l
                 known.compiled = compile_program(known)
         sig = Sig(len(rt.sig_list), label, known, t.shared)
         sig.ragged = program.ragged
+        sig.autocast = autocast
         sig.in_metas = list(places_in)
         vals = [t.vals[k] for k in program.outs]
         sig.out_spaces = [m.space for m in metas]

@@ -105,7 +105,7 @@ def cell(func: Any) -> Any:
 
 def call_cell(rt: LaneRuntime, key_of: Any, func: Callable[..., Any], args: Any, kwargs: Any, strict: bool,
               flag: Any = None, owner: Any = None) -> Any:
-    key: list[Any] = [key_of, flag, torch.is_grad_enabled(), private.any_autocast(), "slow", id(owner)]
+    key: list[Any] = [key_of, flag, torch.is_grad_enabled(), private.autocast_state(), "slow", id(owner)]
     ins: list[Lazy] = []
     lane = rt.lane
     for a in args:

@@ -6,14 +6,15 @@ accumulator as pairs (gradient of the product, input of the product), for one pr
 from __future__ import annotations
 
 from collections.abc import Callable
+from types import CodeType
 from typing import Any
 
 from plait.batching._codegen import ENV, Unsupported, Writer
-from plait.batching._program import Instr, Program
+from plait.batching._program import Program
 from plait.batching.kernels._vjp import VJP
 from plait.batching.kernels.rnn import Config, RNNKernel
 
-_FUNCTIONS: dict[str, Any] = {}
+_CODE: dict[str, CodeType] = {}
 
 
 class Compiled:
@@ -40,16 +41,12 @@ def compile_program(p: Program) -> Compiled | RNNKernel | None:
         source = Writer(p, VJP).source()
     except Unsupported:
         return None
-    fns = _FUNCTIONS.get(source)
-    if fns is None or any(i.op not in VJP for i in p.code):
-        env = dict(ENV)
-        env.update({f"f{k}": _plain(i) for k, i in enumerate(p.code)})
-        exec(compile(source, f"<plait program {len(_FUNCTIONS)}>", "exec"), env)
-        fns = env["forward"], env["backward"]
-        if all(i.op in VJP for i in p.code) and len(_FUNCTIONS) < 4096:
-            _FUNCTIONS[source] = fns
-    return Compiled(*fns, source)
-
-
-def _plain(i: Instr) -> Callable[..., Any]:
-    return i.fn
+    code = _CODE.get(source)
+    if code is None:
+        code = compile(source, f"<plait program {len(_CODE)}>", "exec")
+        if len(_CODE) < 4096:
+            _CODE[source] = code
+    env = dict(ENV)                                           # `f0` and so on differ between programs of one source
+    env.update({f"f{k}": i.fn for k, i in enumerate(p.code)})
+    exec(code, env)
+    return Compiled(env["forward"], env["backward"], source)

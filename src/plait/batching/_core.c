@@ -87,7 +87,7 @@ static PyTypeObject EntryType = {
 
 /* ---------------------------------------------------------------- core */
 typedef struct { int gather, ragged, n_in, n_out, scc, n_pred, cap_pred; int *in_rows, *out_rows, *out_space, *preds; } Sig;
-typedef struct { int sig, length, out, ins, n_in; } Node;
+typedef struct { int sig, length, out, ins, n_in, lane; } Node;
 
 typedef struct {
     PyObject_HEAD
@@ -177,7 +177,7 @@ static Py_ssize_t add_node(CoreObject *c, int sig, int length, Py_ssize_t rows, 
     if (grow((void **)&c->nodes, &c->cap_nodes, c->n_nodes + 1, sizeof(Node))) return -1;
     if (grow((void **)&c->ins, &c->cap_ins, c->n_ins + n_in, sizeof(int32_t))) return -1;
     for (Py_ssize_t i = base; i < base + rows; i++) { c->owner[i] = (int32_t)c->n_nodes; c->row_of[i] = -1; }
-    c->nodes[c->n_nodes++] = (Node){sig, length, (int)base, (int)c->n_ins, n_in};
+    c->nodes[c->n_nodes++] = (Node){sig, length, (int)base, (int)c->n_ins, n_in, (int)c->lane};
     c->n_ins += n_in;
     c->next = base + rows;
     return base;
@@ -252,6 +252,7 @@ static PyObject *core_call(CoreObject *c, PyObject *const *args, Py_ssize_t narg
     if (!grad) return NULL;
     PyObject *cast = PyObject_CallNoArgs(c->autocast);
     if (!cast) { Py_DECREF(grad); return NULL; }
+    if (cast == Py_True) { Py_DECREF(grad); return cast == NULL ? NULL : (Py_DECREF(cast), Py_INCREF(Py_NotImplemented), Py_NotImplemented); }
     key[k++] = grad; key[k++] = cast;
     PyObject *res = NULL;
     Py_ssize_t i = 0;
@@ -489,7 +490,7 @@ static int components(CoreObject *c) {
 static inline int step_of(const Sig *s) { return s->gather ? 2 : 1; }
 
 /* plan(slots) -> (groups, index bytes); a group is (sig, n, lengths or None, columns, outs).
- * A column is (start, count, -1) for rows that follow one another, else (0, count, offset into the index). */
+ * A column is (start, count, None) for rows that follow one another, else (0, count, offset into the index). */
 static PyObject *core_plan(CoreObject *c, PyObject *arg) {
     PyObject *fast = PySequence_Fast(arg, "slots");
     if (!fast) return NULL;
@@ -634,7 +635,11 @@ static PyObject *core_plan(CoreObject *c, PyObject *arg) {
             PyTuple_SET_ITEM(outs, o, Py_BuildValue("(LL)", (long long)first, (long long)(row - first)));
         }
         for (Py_ssize_t k = lo; k < hi; k++) level[items[k].k] = -1;
-        PyList_SET_ITEM(groups, g, Py_BuildValue("(inNNN)", sig, count, lengths, cols, outs));
+        PyObject *lanes = PyBytes_FromStringAndSize(NULL, count * sizeof(int32_t));
+        if (!lanes) goto end;
+        for (Py_ssize_t k = lo; k < hi; k++)
+            ((int32_t *)PyBytes_AS_STRING(lanes))[k - lo] = c->nodes[ids[items[k].k]].lane;
+        PyList_SET_ITEM(groups, g, Py_BuildValue("(inNNNN)", sig, count, lengths, cols, outs, lanes));
     }
     for (Py_ssize_t k = 0; k < n; k++) c->nodes[ids[k]].sig = -1;
     index = PyByteArray_FromStringAndSize((char *)buf, n_buf * sizeof(int64_t));

@@ -54,7 +54,7 @@ class _Kind:
         self.preds: set[int] = set()
 
 
-Node = list[Any]                                              # sig, length, first output slot, input slots
+Node = list[Any]                                              # sig, length, first output slot, input slots, lane
 FAR = 1 << 62
 
 
@@ -94,7 +94,7 @@ class Core:
 
     def put(self, sig: int, length: int, ins: tuple[int, ...], rows: int) -> int:
         base = self._slots(rows, len(self._nodes))
-        self._nodes.append([sig, length, base, ins])
+        self._nodes.append([sig, length, base, ins, self.lane])
         return base
 
     def record(self, entry: Entry, lazies: Sequence[Any]) -> Any:
@@ -114,6 +114,8 @@ class Core:
 
     def call(self, key: Any, flag: Any, args: tuple[Any, ...], method: bool = False) -> Any:
         parts: list[Any] = [key, flag, self._grad(), self._autocast()]
+        if parts[3]:
+            return NotImplemented                             # under autocast the dtype matters too: not for the quick path
         lazies: list[Any] = []
         rest = args
         if method:
@@ -321,4 +323,5 @@ class Core:
                 row += counts[-1]
             self._used[space] = row
             outs.append((first, row - first))
-        return (nodes[0][0], len(nodes), lengths, tuple(cols), tuple(outs))
+        lanes = array("i", [node[4] for node in nodes]).tobytes()
+        return (nodes[0][0], len(nodes), lengths, tuple(cols), tuple(outs), lanes)

@@ -67,12 +67,21 @@ REFUSED = {
     "__dlpack__": "it has no memory yet", "backward_": "",
 }
 
+# Names that mean something else (other arguments) in torch than in torch.nn.functional.
+ONLY_F = frozenset({"batch_norm", "instance_norm", "layer_norm", "group_norm", "rms_norm", "embedding", "embedding_bag", "dropout",
+                    "alpha_dropout", "feature_alpha_dropout", "bilinear", "cosine_similarity", "pairwise_distance", "pdist",
+                    "cosine_embedding_loss", "ctc_loss", "hinge_embedding_loss", "kl_div", "margin_ranking_loss",
+                    "poisson_nll_loss", "triplet_margin_loss", "binary_cross_entropy_with_logits", "grid_sample", "pixel_shuffle",
+                    "l1_loss", "mse_loss", "smooth_l1_loss", "huber_loss", "nll_loss", "cross_entropy", "pad"})
+
 _CANON: dict[Any, str] = {}
 
 
 def _fill_canon() -> None:
     for space in (torch, private.VariableFunctions, private.nn_functions, F, Tensor):
         for n in dir(space):
+            if n in ONLY_F and space is not F:
+                continue
             f = getattr(space, n, None)
             if callable(f) and not isinstance(f, type):
                 try:
@@ -200,6 +209,8 @@ def call(name: Any, args: Args, kwargs: Kwargs, func: Any = None) -> Any:
     special = SPECIAL.get(name)
     if special is not None:
         return special(rt, args, kwargs)
+    if name in _TRAINS and name != "rrelu" and _deterministic(name, args, kwargs):
+        return args[0]
     if name in RANDOM and not _deterministic(name, args, kwargs):
         return rt.random(name, func, args, kwargs)
     if "out" in kwargs and kwargs["out"] is not None:
@@ -225,7 +236,7 @@ METHODS = VIEWS | {"flip", "repeat", "tile", "permute", "movedim"}          # me
 def function_of(name: str) -> Callable[..., Any]:
     if name in METHODS and callable(getattr(Tensor, name, None)):
         return getattr(Tensor, name)  # type: ignore[no-any-return]
-    for space in (torch, Tensor, F, private.nn_functions):
+    for space in (F,) if name in ONLY_F else (torch, Tensor, F, private.nn_functions):
         f = getattr(space, name, None)
         if callable(f):
             return f  # type: ignore[no-any-return]

@@ -11,7 +11,7 @@ from plait.batching import _torch_private as private
 from plait.batching._lazy import Lazy
 from plait.batching._meta import Meta, Space, meta_of
 from plait.batching._program import Rows
-from plait.batching._signature import Sig
+from plait.batching._signature import Sig, autocast
 
 if TYPE_CHECKING:
     from plait.batching._runtime import LaneRuntime
@@ -98,6 +98,7 @@ class Executor:
         self.pending: list[Leaf] = []
         self.leaves: list[Leaf] = []
         self.tape: list[Step] = []
+        self.autocast = private.autocast_state()
         self.gathers: dict[tuple[Space, bool], Sig] = {}
         self.shared: dict[int, Tensor] = {}                   # shared tensors that want a gradient
 
@@ -181,7 +182,7 @@ class Executor:
         return sig
 
     def _run(self, group: Any, index: Tensor | None) -> None:
-        number, n, lengths, cols, places = group
+        number, n, lengths, cols, places, lanes = group
         sig = self.rt.sig_list[number]
         self.rt.report.group(sig.name, n)
         spaces = sig.out_spaces if sig.kind == "gather" else [m[2] for m in sig.in_metas]
@@ -216,9 +217,34 @@ class Executor:
             if inner != space.inner:
                 o = o.view(ctx.total if val.ragged else n, *inner)
             slices.append(o)
-        saved = self._compute(sig, ctx, args, slices)
+        try:
+            if sig.autocast is False or sig.autocast == self.autocast:
+                saved = self._compute(sig, ctx, args, slices)
+            else:
+                with autocast(sig.autocast):
+                    saved = self._compute(sig, ctx, args, slices)
+        except Exception as e:
+            self._blame(e, sig, ctx, args, lanes)
+            raise
         if saved is not None:
             self.tape.append(Step(sig, ctx, columns, outs, saved))
+
+    def _blame(self, e: Exception, sig: Sig, ctx: Rows, args: list[Tensor], lanes: bytes) -> None:
+        """Finds the example whose numbers a group fails on."""
+        program = sig.program
+        assert program is not None
+        at = 0
+        for k, lane in enumerate(memoryview(lanes).cast("i")):
+            length = ctx.lengths[k] if ctx.lengths is not None else 1
+            own = []
+            for (_, ragged, _, _), a in zip(sig.in_metas, args):
+                own.append(a[at:at + length] if ragged else a[k:k + 1])
+            try:
+                program.interpret(Rows(1, [length] if ctx.lengths is not None else None, self.rt.device), own, sig.weights or sig.shared)
+            except Exception:
+                e.add_note(f"plait.batch: in `{sig.name}` of example {lane}")
+                return
+            at += length
 
     def _compute(self, sig: Sig, ctx: Rows, args: list[Tensor], outs: list[Tensor]) -> Any:
         program = sig.program

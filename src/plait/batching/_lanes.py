@@ -2,7 +2,6 @@
 from __future__ import annotations
 
 import gc
-import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -70,6 +69,7 @@ class Lanes:
         self.calls = calls
         self.results: list[Any] = [None] * len(calls)
         self.waiting: list[tuple[int, greenlet, Any]] = []
+        self.resuming: list[tuple[int, greenlet, Any]] = []
         self.closing = False
         self.base = _State()
         self.depth = 0
@@ -95,9 +95,9 @@ class Lanes:
                     rt.exec.flush([w[2][1].slot for w in self.waiting if w[2][1].meta.rows])
                     answers = self._answers()
                 local.rt = rt
-                round_, self.waiting = self.waiting, []
+                self.resuming, self.waiting = self.waiting, []
                 core = rt.core
-                for (i, g, _), answer in zip(round_, answers):
+                for (i, g, _), answer in zip(self.resuming, answers):
                     rt.lane = core.lane = i
                     self.current = g
                     g.switch(answer)
@@ -206,16 +206,16 @@ class Lanes:
     def _close(self) -> None:
         """Ends lanes that are still waiting; their `finally` blocks run."""
         self.closing = True
-        if sys.exc_info()[0] is None and not self.waiting:
-            return
-        for _, g, _ in self.waiting:
+        for i, g, _ in (*self.waiting, *self.resuming):
             self.current = g
             if not g.dead:
+                self.rt.lane = self.rt.core.lane = i
                 try:
                     g.throw(GreenletExit)
                 except BaseException:
                     continue
         self.waiting = []
+        self.resuming = []
 
 
 class _Failed:

@@ -112,11 +112,14 @@ class _Holder:
         return [next(got) if t.requires_grad else None for t in leaves]
 
 
-def as_row(rt: LaneRuntime, x: Any) -> Lazy:
-    """A result as a value with rows."""
+def as_row(rt: LaneRuntime, x: Any, lane: int) -> Lazy:
+    """A result of example `lane` as a value with rows."""
+    rt.lane = rt.core.lane = lane
     if type(x) is Lazy:
         if type(x.extra) is Const:
             return rt.promote(x.extra.tensor)
+        if x.lane != lane:
+            rt._foreign(x)
         if x.extra is not None and x.extra is not INPUT:
             fresh(rt, x)
         return x

@@ -70,7 +70,7 @@ class LaneRuntime(Runtime, LaneRows):
             joined = self._join(name, args, kwargs)
             if joined is not None:
                 return joined
-        key: list[Any] = [name, torch.is_grad_enabled(), private.any_autocast()]
+        key: list[Any] = [name, torch.is_grad_enabled(), private.autocast_state()]
         ins: list[Lazy] = []
         shared = WEIGHTS.get(name, ALL if name not in DATA_FIRST else frozenset()) if type(name) is str else ALL
         lazy = False

@@ -1,17 +1,30 @@
 """What makes two waiting calls the same call: an interned signature per program and per set of shared tensors."""
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from typing import Any
 
+import torch
 from torch import Tensor
 
 from plait.batching._program import Program, Rows
 
 
+@contextmanager
+def autocast(state: Any) -> Iterator[None]:
+    """Autocast as it was where the call was made."""
+    with ExitStack() as stack:
+        for device, on, dtype in state or ():
+            if device == "cpu" or torch.cuda.is_available():
+                stack.enter_context(torch.autocast(device, dtype, on))
+        yield
+
+
 class Sig:
     """One kind of call in one run; nodes with the same `Sig` may run together."""
 
-    __slots__ = ("in_metas", "index", "kind", "name", "out_rows", "out_spaces", "out_tracks", "program", "ragged",
+    __slots__ = ("autocast", "in_metas", "index", "kind", "name", "out_rows", "out_spaces", "out_tracks", "program", "ragged",
                  "shared", "weights")
 
     def __init__(self, index: int, name: str, program: Program | None, shared: list[Tensor], kind: str = "program") -> None:
@@ -21,6 +34,7 @@ class Sig:
         self.shared = shared
         self.kind = kind
         self.ragged = False
+        self.autocast: Any = False                 # devices and dtypes, if autocast was on
         self.in_metas: list[Any] = []              # (inner shape, ragged, space, rows per example or -1 for ragged)
         self.out_spaces: list[Any] = []
         self.out_rows: list[int] = []              # rows per example, or -1 for ragged
@@ -30,7 +44,8 @@ class Sig:
     def replay(self, rows: Rows, args: list[Tensor], shared: list[Tensor]) -> list[Tensor]:
         """The call through plain autograd."""
         assert self.program is not None
-        return self.program.interpret(rows, args, shared)
+        with autocast(self.autocast):
+            return self.program.interpret(rows, args, shared)
 
     def __repr__(self) -> str:
         return f"Sig({self.index}, {self.name})"

@@ -18,6 +18,13 @@ nn_functions: Any = _C._nn
 any_autocast: Any = _C._is_any_autocast_enabled
 
 
+def autocast_state() -> Any:
+    """What autocast would do now: False, or which devices and dtypes."""
+    if not any_autocast():
+        return False
+    return tuple((d, torch.is_autocast_enabled(d), torch.get_autocast_dtype(d)) for d in ("cpu", "cuda"))
+
+
 def in_functorch() -> bool:
     """True inside `torch.vmap`, `torch.func.grad` and their like."""
     return bool(_C._functorch.maybe_current_level() is not None)

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from plait.batching import _current
+from plait.batching import _torch_private as private
 from plait.batching._dispatch import fresh, function_of, has_lazy
 from plait.batching._lazy import Const, Lazy
 from plait.batching._meta import Meta, meta_of
@@ -99,11 +100,13 @@ class Tracer(_current.Runtime):
               ) -> list[tuple[tuple[int, ...], torch.dtype]]:
         """Shapes and dtypes of `func`'s results for one example: the function itself, run on meta tensors."""
         with torch._C.DisableTorchFunction():
-            sig = (key, _describe(args), _describe(kwargs), torch.get_default_dtype())
+            cast = private.autocast_state()
+            sig = (key, _describe(args), _describe(kwargs), torch.get_default_dtype(), cast)
         found = _INFERRED.get(sig)
         if found is None:
             with torch._C.DisableTorchFunction(), torch.no_grad():
-                out = func(*_to_meta(args), **_to_meta(kwargs))
+                where = "meta" if cast is False else str(self.device)      # autocast knows nothing of meta tensors
+                out = func(*_to_meta(args, where), **_to_meta(kwargs, where))
             many = not isinstance(out, Tensor)
             outs = list(out) if many else [out]
             if not all(isinstance(o, Tensor) for o in outs):
@@ -269,15 +272,16 @@ def _describe(a: Any) -> Any:
     return (type(a), a)
 
 
-def _to_meta(a: Any) -> Any:
+def _to_meta(a: Any, where: str) -> Any:
+    make = torch.empty if where == "meta" else torch.zeros
     if isinstance(a, Lazy):
-        return torch.empty(tuple(int.__int__(s) for s in a.meta.shape), dtype=a.meta.dtype, device="meta")
+        return make(tuple(int.__int__(s) for s in a.meta.shape), dtype=a.meta.dtype, device=where)
     if isinstance(a, Tensor):
-        return torch.empty(tuple(a.shape), dtype=a.dtype, device="meta")
+        return make(tuple(a.shape), dtype=a.dtype, device=where)
     if isinstance(a, tuple) and type(a) is tuple:
-        return tuple(_to_meta(x) for x in a)
+        return tuple(_to_meta(x, where) for x in a)
     if isinstance(a, list):
-        return [_to_meta(x) for x in a]
+        return [_to_meta(x, where) for x in a]
     if isinstance(a, dict):
-        return {k: _to_meta(v) for k, v in a.items()}
+        return {k: _to_meta(v, where) for k, v in a.items()}
     return int.__int__(a) if isinstance(a, RaggedDim) else a

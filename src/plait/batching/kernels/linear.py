@@ -28,7 +28,7 @@ def linear(t: Tracer, name: str, args: Args, kwargs: Kwargs) -> Any:
     if isinstance(w, Lazy):
         y = torch.matmul(x, w.mT if w.dim() > 1 else w)
         return y if b is None else y + b
-    if w.dim() != 2:
+    if w.dim() != 2 or (t.is_ragged(x) and len(x.meta.shape) < 2):
         raise NoRule
     if isinstance(b, Lazy) or (b is not None and b.dim() != 1):
         return linear(t, name, (x, w), {}) + b
@@ -44,7 +44,7 @@ def matmul(t: Tracer, name: str, args: Args, kwargs: Kwargs) -> Any:
         raise NoRule
     ra, rb = len(a.shape), len(b.shape)
     ragged_a, ragged_b = t.is_ragged(a), t.is_ragged(b)
-    if ragged_b:
+    if ragged_b or (ragged_a and ra < 2):                     # would sum over the ragged dimension
         raise NoRule
     if not isinstance(b, Lazy):
         if rb > 2:
@@ -100,6 +100,8 @@ def bilinear(t: Tracer, name: str, args: Args, kwargs: Kwargs) -> Any:
     if any(t.is_ragged(x) for x in (a, b)) and not all(t.is_ragged(x) for x in (a, b)):
         raise NoRule
     if not isinstance(a, Lazy) or not isinstance(b, Lazy) or isinstance(w, Lazy) or isinstance(bias, Lazy):
+        raise NoRule
+    if t.is_ragged(a) and len(a.meta.shape) < 2:
         raise NoRule
     shape, dtype = t.infer(name, F.bilinear, (a, b, w, bias), {})[0]
     return t.op("bilinear", F.bilinear, [a, b, w] if bias is None else [a, b, w, bias], [(shape, dtype)],

@@ -61,6 +61,8 @@ def cross_entropy(t: Tracer, name: str, args: Args, kwargs: Kwargs) -> Any:
     extra = {"label_smoothing": smooth} if name == "cross_entropy" else {}
     t.infer(name, func, (x, y), {"reduction": reduction, "ignore_index": skip, **extra})
     ragged = t.is_ragged(x)
+    if ragged and len(x.meta.shape) < 2:                      # the classes would be the ragged dimension
+        raise NoRule
     if not isinstance(y, Lazy):
         if ragged:
             raise NoRule

@@ -248,9 +248,9 @@ class GraphBuilder:
         made = tuple(range(first, first + len(rows)))
         self._grads_at[self._place] = made
         self._backward_nodes += [BackwardNode(first + nth, name, node, (), None) for nth, (name, _) in enumerate(rows)]
-        for number, (_, parents) in zip(made, rows):
-            found = tuple(self._parent(each) for each in parents)
-            self._backward_nodes[number] = replace(self._backward_nodes[number], parents=found)
+        for number, (name, parents) in zip(made, rows):
+            found = tuple([self._parent(each) for each in parents])
+            self._backward_nodes[number] = BackwardNode(number, name, node, found, None)
         return made
 
     def _alias(self, row: AliasRow) -> None:

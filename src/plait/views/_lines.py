@@ -81,7 +81,10 @@ def _add_saved(survey: Survey, at: object) -> int | None:
     heaviest = max(survey.graphs, key=lambda each: each.saved_bytes, default=None)
     if heaviest is None or not heaviest.saved_bytes or heaviest.nodes > _LARGEST:
         return None
-    graph = survey.recording.graph_number(heaviest.graph)
+    try:
+        graph = survey.recording.graph_number(heaviest.graph)
+    except (IndexError, KeyError):  # a damaged graph: the rest of the recording is still worth showing
+        return None
     for node, nbytes in saved_by_node(graph).items():
         site = graph.site_of(graph.nodes[node])
         if site is not None:

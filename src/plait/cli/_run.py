@@ -69,6 +69,8 @@ def _split(arguments: Sequence[str]) -> list[str]:
     index = 0
     while index < len(arguments):
         each = arguments[index]
+        if each == "--":
+            break
         if each in ("-m", "-c"):
             return [*arguments[: index + 2], "--", *arguments[index + 2 :]]
         if not each.startswith("-") or each == "-":

@@ -32,8 +32,7 @@ _QUIET_FILES = (
     _TORCH + os.path.join("autograd", "__init__.py"),  # the ones that a backward pass starts from
     _OURS,  # our own hooks
 )
-# Functions of ours that run a call of the program: the handlers of another recording that is on too, `Record.run`.
-_PASSES_ON = {"handler", "read", "look", "switched", "_opened", "run", "recorded"}
+_PASSES_ON = {"run", "recorded"}  # of `Record`: what they call is the program's
 _SITE_PACKAGES = os.sep + "site-packages" + os.sep
 _STANDARD = tuple(
     os.path.realpath(path) + os.sep for path in {sysconfig.get_path("stdlib"), sysconfig.get_path("platstdlib")} if path

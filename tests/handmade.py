@@ -123,6 +123,7 @@ class Tape:
                 0 if backward and k == 0 else None,
                 None if bases is None or k < len(writes) else bases[k],
                 writes[k] if k < len(writes) else None,
+                0,
             )
             for k, kind in enumerate(kinds)
         )

@@ -82,7 +82,7 @@ def streams(draw: st.DrawFn, most: int = 25) -> Tape:
             tape.mode("no_grad", draw(st.booleans()), site())
         elif what == "alias":
             value = draw(st.sampled_from(values))
-            place = tape.row(AliasRow(reference(value), None, kind(False, False), None))
+            place = tape.row(AliasRow(reference(value), None, kind(False, False), None, 0, ()))
             values.append((place, 0))
         elif what == "backward":
             tape.backward(reference(draw(st.sampled_from(values))), site())

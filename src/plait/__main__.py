@@ -11,6 +11,10 @@ from importlib import import_module
 COMMANDS = {
     "run": ("plait.cli._run", "run a program unchanged and record the graphs it builds"),
     "show": ("plait.cli._show", "print what a recording holds"),
+    "view": ("plait.cli._view", "write the page to look at: run, source, graph, differences"),
+    "diff": ("plait.cli._diff", "show where two runs, steps or ranks part"),
+    "explain": ("plait.cli._explain", "say what is wrong with a run, and where"),
+    "rules": ("plait.cli._rules", "list the rules that explain knows, or print the page of one"),
     "export": ("plait.cli._export", "write a graph as dot, mermaid, json or a Perfetto trace"),
 }
 

@@ -51,6 +51,14 @@ def grad_fn_of(tensor: torch.Tensor) -> Any:
         return None
 
 
+def output_number(tensor: torch.Tensor) -> int:
+    """Which output of its backward node the tensor is; 0 where asking is refused, see `grad_fn_of`."""
+    try:
+        return tensor.output_nr
+    except RuntimeError:
+        return 0
+
+
 def node_number(node: Any) -> int:
     """The sequence number of a backward node."""
     return int(node._sequence_nr())

@@ -73,7 +73,7 @@ def test_an_alias_carries_both_the_write_and_what_was_there() -> None:
     base = tape.op("zeros", out=kind)
     view = tape.op("__getitem__", tape.to(base), out=kind, bases=(0,))
     tape.op("add_", tape.to(view), out=kind, bases=(0,), writes=(0,))
-    alias = tape.row(AliasRow(tape.to(base), 1, kind, None))
+    alias = tape.row(AliasRow(tape.to(base), 1, kind, None, 0, ()))
     tape.op("sum", tape.to(alias), out=tape.type(leaf=False))
     graph = tape.graph()
     assert sources(graph, 3) == (2, 0)

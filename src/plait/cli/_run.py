@@ -42,12 +42,13 @@ class Program:
 def _parser() -> Parser:
     parser = Parser(
         prog="plait run",
-        usage="plait run [-o FILE] [-f] [-q] [--values stats] (SCRIPT | -m MODULE | -c CODE) [ARGS ...]",
+        usage="plait run [-o FILE] [-f] [-q] [--view] [--values stats] (SCRIPT | -m MODULE | -c CODE) [ARGS ...]",
         description="Run a program as Python would, record the graphs it builds, and print what it did on stderr.",
     )
     parser.add_argument("-o", "--output", metavar="FILE", help="the recording (default: the program's name, .plait)")
     parser.add_argument("-f", "--force", action="store_true", help="overwrite FILE")
     parser.add_argument("-q", "--quiet", action="store_true", help="print no report at the end")
+    parser.add_argument("--view", action="store_true", help="at the end write the page, too, and open it")
     parser.add_argument(
         "--values", choices=["loss", "stats"], default="loss",
         help="stats: also measure the gradients at every backward node (slower)",
@@ -92,11 +93,13 @@ def main(words: Sequence[str]) -> int:
     ended_by_interrupt: list[bool] = []
     atexit.register(_end_as_interrupted, ended_by_interrupt)  # first, so that it runs after the program's own
 
+    from plait.notes import explain_error
     from plait.recorder import record
 
     recorder = record(
-        output, values=options.values, limit=options.limit, overwrite=overwrite, program_texts=program.texts
-    )
+        output, values=options.values, limit=options.limit, overwrite=overwrite, program_texts=program.texts,
+        on_error=explain_error,
+    )  # fmt: skip
     recorder.add_meta(program=program.name, arguments=" ".join(program.argv[1:]))
     status = _run(program, recorder)
     if status == INTERRUPTED:
@@ -107,6 +110,8 @@ def main(words: Sequence[str]) -> int:
     recorder.close()
     if not options.quiet and stopped is None:
         _report(output)
+    if options.view and stopped is None:
+        _view(output)
     return status & 0xFF
 
 
@@ -125,8 +130,9 @@ def _end_as_interrupted(ended_by_interrupt: list[bool]) -> None:
 
 def _report(output: Path) -> None:
     """Print it on stderr. Whatever goes wrong here, the program has run and its exit status stands."""
+    from plait import report
     from plait.recording import load
-    from plait.views import report
+    from plait.views import colours, fit, width
 
     try:
         shown: Path = output.relative_to(Path.cwd())
@@ -135,14 +141,33 @@ def _report(output: Path) -> None:
     try:
         with load(output) as recording:
             recording.path = str(shown)
-            text = report(recording)
+            text = report(recording, colour=colours(sys.stderr), width=width(sys.stderr))
     except PlaitError as error:
         text = f"plait: {error}"
     except Exception as error:
         text = f"plait: the report failed ({type(error).__name__}: {error}); the recording is in {shown}"
     with contextlib.suppress(OSError, ValueError, AttributeError):
         sys.stdout.flush()
-    say("\n" + text)
+    say("\n" + fit(text, getattr(sys.stderr, "encoding", None)))
+
+
+def _view(output: Path) -> None:
+    from plait._api import view
+    from plait.recording import load
+    from plait.views import is_page
+
+    target = output.with_suffix(".html")
+    if not is_page(target):
+        print(f"plait: {target}: the file exists and is no page of plait; `plait view -o` names another",
+              file=sys.stderr)  # fmt: skip
+        return
+    try:
+        with load(output) as recording:
+            view(recording).open(target)
+    except Exception as error:  # the program has run; that its page cannot be shown does not change its status
+        print(f"plait: the page cannot be shown: {error}", file=sys.stderr)
+        return
+    print(f"plait: {target}", file=sys.stderr)
 
 
 def _find(options: argparse.Namespace, rest: list[str]) -> Program:

@@ -38,6 +38,8 @@ from plait.graph._rows import (
 )
 from plait.graph._shape import HashBuilder
 
+Types = Mapping[int, TensorType] | Sequence[TensorType]
+
 
 class GraphBuilder:
     """Builds one graph: `add` every row of the step in order, then `finish`.
@@ -50,7 +52,7 @@ class GraphBuilder:
     """
 
     def __init__(
-        self, types: Sequence[TensorType], sites: Mapping[int, Site], scopes: Mapping[int, Scope],
+        self, types: Types, sites: Mapping[int, Site], scopes: Mapping[int, Scope],
         hashes: Hashes | None = None,
     ) -> None:  # fmt: skip
         self._types = types
@@ -106,14 +108,14 @@ class GraphBuilder:
                 self._backwards.append(
                     Backward(
                         len(self._backwards), len(self._nodes), row.how, roots, inputs, row.site,
-                        row.retain_graph, row.create_graph, self._regions.at(row.site), self._place,
+                        row.retain_graph, row.create_graph, self._regions.at(row.site), self._place, row.adds,
                     )
                 )  # fmt: skip
             case EventRow():
                 values = tuple(self._value(each) for each in row.values)
                 region = self._regions.at(row.site)
                 self._events.append(
-                    Event(len(self._nodes), row.what, row.detail, row.site, values, region, self._place)
+                    Event(len(self._nodes), row.what, row.detail, row.site, values, region, self._place, row.facts)
                 )
         self._place += 1
 
@@ -139,7 +141,7 @@ class GraphBuilder:
 
     def _input(self, number: int, row: InputRow) -> None:
         node = len(self._nodes)
-        value = self._new_value(node, 0, row.type, None, None, None, row.name)
+        value = self._new_value(node, 0, row.type, None, None, (None, 0), row.name)
         self._inputs.append(value)
         self._made[self._place] = (value,)
         self._node_at[self._place] = node
@@ -169,7 +171,6 @@ class GraphBuilder:
         arguments = [self._value(each) for each in row.arguments]
         first_grad = len(self._backward_nodes)
         grads = tuple(range(first_grad, first_grad + len(row.backward)))
-        self._grads_at[self._place] = grads
         self._node_at[self._place] = node
         site = None if row.site is None else self._sites[row.site]
         written = [arguments[index] for index in row.writes]
@@ -183,21 +184,20 @@ class GraphBuilder:
             elif output.base is not None:
                 base = arguments[output.base]
             name = site.target if site is not None and len(row.outputs) == 1 else None
+            if name is not None and site is not None and output.replaces is not None:
+                # Written on the way to something else (`layer = Linear(3, 3)` fills its weight): not what is named.
+                name = name if row.op in site.expression or "=" in site.expression else None
             if name is not None and index == 0:
                 self._unname(row.site, region)
             grad_fn = None if output.grad_fn is None else first_grad + output.grad_fn
             if grad_fn is None and previous is not None and not self._types[output.type].leaf:
                 grad_fn = self._values[previous].grad_fn
-            outputs.append(self._new_value(node, index, output.type, base, previous, grad_fn, name))
+            origin = grad_fn, output.number
+            outputs.append(self._new_value(node, index, output.type, base, previous, origin, name))
             if name is not None:
                 self._named = row.site, region, outputs[-1]
         self._made[self._place] = tuple(outputs)
-        for name, _ in row.backward:
-            self._backward_nodes.append(BackwardNode(len(self._backward_nodes), name, node, (), None))
-        for place, (_, parents) in enumerate(row.backward):
-            made = tuple(self._parent(each) for each in parents)
-            old = self._backward_nodes[first_grad + place]
-            self._backward_nodes[first_grad + place] = BackwardNode(old.id, old.name, node, made, None)
+        self._add_backward(row.backward, node)
         saved = tuple(
             Saved(name, arguments[which] if source == "argument" else outputs[which] if source == "output" else None,
                   nbytes)
@@ -219,7 +219,7 @@ class GraphBuilder:
 
     def _new_value(
         self, node: int, output: int, kind: int, base: int | None, previous: int | None,
-        grad_fn: int | None, name: str | None,
+        origin: tuple[int | None, int], name: str | None,
     ) -> int:  # fmt: skip
         number = len(self._values)
         version = 0 if previous is None else self._values[previous].version + 1
@@ -228,18 +228,33 @@ class GraphBuilder:
         made = self._types[kind]
         self._values.append(
             Value(number, node, output, made.dtype, tuple(made.shape), made.device, made.requires_grad, made.leaf,
-                  base, previous, version, grad_fn, name)
+                  base, previous, version, *origin, name)
         )  # fmt: skip
         return number
+
+    def _add_backward(self, rows: Sequence[tuple[str, tuple[ParentRow | None, ...]]], node: int) -> tuple[int, ...]:
+        """Make the backward nodes of the row at this place; parents may be among themselves."""
+        first = len(self._backward_nodes)
+        made = tuple(range(first, first + len(rows)))
+        self._grads_at[self._place] = made
+        self._backward_nodes += [BackwardNode(first + nth, name, node, (), None) for nth, (name, _) in enumerate(rows)]
+        for number, (name, parents) in zip(made, rows):
+            found = tuple([self._parent(each) for each in parents])
+            self._backward_nodes[number] = BackwardNode(number, name, node, found, None)
+        return made
 
     def _alias(self, row: AliasRow) -> None:
         old = self._values[self._value(row.value)]
         writer = old.node if row.by is None else self._node_at.get(self._place - row.by, old.node)
+        made = self._add_backward(row.backward, writer)
+        if made:
+            owner = self._nodes[writer]
+            self._nodes[writer] = replace(owner, backward=(*owner.backward, *made))
         grad_fn = old.grad_fn
         if row.grad_fn is not None:
             distance, index = row.grad_fn
             grad_fn = self._grads_at[self._place - distance][index]
-        number = self._new_value(writer, -1, row.type, old.base, old.id, grad_fn, old.name)
+        number = self._new_value(writer, -1, row.type, old.base, old.id, (grad_fn, row.number), old.name)
         self._made[self._place] = (number,)
 
     def _parent(self, parent: ParentRow | None) -> tuple[int, int] | None:
@@ -249,8 +264,8 @@ class GraphBuilder:
             leaf = self._value((parent.distance, parent.which))
             return self._accumulator(leaf), parent.number
         if parent.how == "value":
-            grad_fn = self._values[self._value((parent.distance, parent.which))].grad_fn
-            return None if grad_fn is None else (grad_fn, parent.number)
+            value = self._values[self._value((parent.distance, parent.which))]
+            return None if value.grad_fn is None else (value.grad_fn, value.output_nr)
         return self._grads_at[self._place - parent.distance][parent.which], parent.number
 
     def _accumulator(self, leaf: int) -> int:
@@ -266,7 +281,7 @@ class GraphBuilder:
 
 
 def build(
-    tokens: Iterable[int], rows: Mapping[int, Row] | Sequence[Row], types: Sequence[TensorType],
+    tokens: Iterable[int], rows: Mapping[int, Row] | Sequence[Row], types: Types,
     sites: Mapping[int, Site], scopes: Mapping[int, Scope], hashes: Hashes | None = None,
 ) -> Graph:  # fmt: skip
     """The graph of a step that is written as the row numbers `tokens`; its hashes too, if they are known."""

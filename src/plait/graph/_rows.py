@@ -40,12 +40,14 @@ class InputRow(NamedTuple):
 
 class OutputRow(NamedTuple):
     """A result: its type, its grad_fn in `backward`, and by place in `arguments`: the one whose storage it shares and
-    the one that it is (a new version of: written in place, or handed back)."""
+    the one that it is (a new version of: written in place, or handed back). `number` is which output of its grad_fn
+    it is (`tensor.output_nr`)."""
 
     type: int
     grad_fn: int | None
     base: int | None
     replaces: int | None
+    number: int
 
 
 class ParentRow(NamedTuple):
@@ -117,13 +119,16 @@ class ModeRow(NamedTuple):
 class AliasRow(NamedTuple):
     """A value has changed though no operation named it: `by` rows before, something wrote to its storage.
 
-    `grad_fn` is the backward node it has now: (rows before, which of that row's), None for no change.
+    `grad_fn` is the backward node it has now: (rows before, which of that row's), None for no change. A view gets a
+    new node when it is looked at after a write to its base: such nodes are in `backward`, as those of an operation.
     """
 
     value: Reference
     by: int | None
     type: int
     grad_fn: tuple[int, int] | None
+    number: int
+    backward: tuple[tuple[str, tuple[ParentRow | None, ...]], ...]
     kind: str = "alias"
 
 
@@ -136,16 +141,18 @@ class BackwardRow(NamedTuple):
     inputs: tuple[Reference, ...]
     retain_graph: bool
     create_graph: bool
+    adds: bool = False  # to gradients that an earlier pass left and no update has used
     kind: str = "backward"
 
 
 class EventRow(NamedTuple):
-    """An optimizer step, zero_grad, clipping, an error, work of another thread."""
+    """An optimizer step, zero_grad, clipping, an error, work of another thread. `facts`: what rules ask about it."""
 
     what: str
     detail: str
     site: int | None
     values: tuple[Reference, ...]
+    facts: tuple[tuple[str, int | str], ...] = ()
     kind: str = "event"
 
 
@@ -162,12 +169,16 @@ def row_from_lists(kind: str, fields: list[object]) -> Row:
     made = [_tuples(field) for field in fields]
     if kind == "op":
         made[8] = tuple(OutputRow(*item) for item in made[8])  # type: ignore[attr-defined]
-        made[12] = tuple(
+    if kind in ("op", "alias"):
+        made[-1] = tuple(
             (name, tuple(None if parent is None else ParentRow(*parent) for parent in parents))
-            for name, parents in made[12]  # type: ignore[attr-defined]
+            for name, parents in made[-1]  # type: ignore[attr-defined]
         )
     return _KINDS[kind](*made)  # type: ignore[arg-type]
 
 
 def _tuples(item: object) -> object:
-    return tuple(_tuples(each) for each in item) if isinstance(item, list) else item
+    if type(item) is not list:
+        return item
+    # Called for every list of every row of a file: a comprehension that only descends where it must.
+    return tuple([_tuples(each) if type(each) is list else each for each in item])

@@ -8,6 +8,7 @@ never a guess.
 from __future__ import annotations
 
 import ast
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 from plait.graph._model import Branch, Loop, Test
@@ -71,8 +72,18 @@ class SourceIndex:
         node = self._node(line, end_line, column, end_column)
         if node is None:
             return SourceFacts(expression)
+        part = False
+        if "JUMP" in opcode and isinstance(node, (ast.If, ast.While, ast.IfExp, ast.Assert)):
+            # Python 3.11 gives the jump of `if call():` the range of the whole statement: it is the test that is meant.
+            node = node.test
+            while isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
+                node = node.operand
+            expression, part = self._segment(node), isinstance(node, ast.BoolOp)
         loops, branches, header = self._surroundings(node, opcode, function)
-        return SourceFacts(expression, self._target(node), loops, branches, self._test(node), header)
+        test = self._test(node)
+        if test is not None and part:  # one of several truths, nobody knows which
+            test = replace(test, role="part")
+        return SourceFacts(expression, self._target(node), loops, branches, test, header)
 
     def text(self, line: int, end_line: int, column: int, end_column: int) -> str:
         """The text of a range on one line of its own, shortened when it is very long."""
@@ -162,6 +173,8 @@ class SourceIndex:
         return Loop(first.target.lineno, first.target.col_offset, "comprehension", header)
 
     def _target(self, node: ast.AST) -> str | None:
+        if isinstance(node, ast.Call) and _makes_an_object(node):
+            return None
         if isinstance(node, ast.AugAssign):
             return self._segment(node.target)
         child: ast.AST = node
@@ -222,6 +235,12 @@ class SourceIndex:
         if isinstance(node, ast.expr):
             return node.lineno, self._segment(node)
         return node.lineno, self.lines[node.lineno - 1].decode(errors="replace").strip()
+
+
+def _makes_an_object(call: ast.Call) -> bool:
+    """Whether this looks like `layer = nn.Linear(3, 3)`: what is named is no tensor, though tensors were made."""
+    name = call.func.attr if isinstance(call.func, ast.Attribute) else getattr(call.func, "id", "")
+    return name[:1].isupper() and not name.endswith(("Tensor", "Parameter"))
 
 
 def _range(node: ast.AST) -> tuple[int, int, int, int] | None:

@@ -33,6 +33,7 @@ class Part:
     def __init__(self) -> None:
         self.rows: list[Row] = []
         self.places: list[int | None] = []
+        self.inputs: list[tuple[int, int]] = []  # for each input of the part: (place before the cut, output)
 
 
 AsInput = Callable[[int, int], InputRow | None]
@@ -85,6 +86,7 @@ class _Splitter:
             elif isinstance(row, InputRow):
                 if (place, 0) not in self._inputs:
                     self._inputs[place, 0] = len(self._inputs)
+                    self._part.inputs.append((place, 0))
                     self._keep(row, place)
                 continue
             self._need(row, place)
@@ -112,6 +114,7 @@ class _Splitter:
             if key in self._inputs or (key[0] >= self._start and not isinstance(self._rows[key[0]], InputRow)):
                 continue
             self._inputs[key] = len(self._inputs)
+            self._part.inputs.append(key)
             source = self._rows[key[0]]
             if isinstance(source, InputRow):
                 self._add(source, None)
@@ -146,11 +149,12 @@ class _Splitter:
                 return ParentRow("old", 0, 0, old.number)
             return old._replace(distance=here - self._local.get(target, here))
 
-        if isinstance(row, OpRow):
-            return row._replace(
-                arguments=tuple(moved(each) for each in row.arguments),
-                backward=tuple((name, tuple(parent(each) for each in parents)) for name, parents in row.backward),
+        if isinstance(row, (OpRow, AliasRow)):
+            row = row._replace(
+                backward=tuple((name, tuple(parent(each) for each in parents)) for name, parents in row.backward)
             )
+        if isinstance(row, OpRow):
+            return row._replace(arguments=tuple(moved(each) for each in row.arguments))
         if isinstance(row, ReadRow):
             return row._replace(value=moved(row.value))
         if isinstance(row, AliasRow):
@@ -171,15 +175,15 @@ class _Splitter:
 
 
 def _references(row: Row) -> list[Reference]:
-    if isinstance(row, OpRow):
-        leaves = [
+    if isinstance(row, (OpRow, AliasRow)):
+        behind = [
             (each.distance, each.which)
             for _, parents in row.backward
             for each in parents
             if each is not None and each.how in ("leaf", "value")
         ]
-        return [*row.arguments, *leaves]
-    if isinstance(row, (ReadRow, AliasRow)):
+        return [*(row.arguments if isinstance(row, OpRow) else [row.value]), *behind]
+    if isinstance(row, ReadRow):
         return [row.value]
     if isinstance(row, BackwardRow):
         return [*row.roots, *row.inputs]

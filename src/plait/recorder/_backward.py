@@ -78,13 +78,15 @@ class BackwardWatch:
         try:
             result = self._opened(func, args, kwargs)
         except BaseException as error:
-            tape.failed(func, error, site)
+            tape.failed(func, error, site, args, kwargs)
             raise
         finally:
             tape.backward_depth -= 1
             tape.circumstances &= ~2
             for handle in watched:
                 handle.remove()
+            if call.how == "backward":
+                tape.guarded(tape.leaves.backward_ends)
             self.count += 1
             self.ever = True
         tape.guarded(self._end, call, site, before, result)
@@ -100,7 +102,8 @@ class BackwardWatch:
             tape.entry(root)
         roots = tuple(tape.reference(root) for root in call.roots)
         inputs = tuple(tape.reference(each) for each in call.inputs)
-        tape.append(BackwardRow(call.how, site, roots, inputs, call.retain_graph, call.create_graph))
+        adds = tape.leaves.backward_begins() if call.how == "backward" else False
+        tape.append(BackwardRow(call.how, site, roots, inputs, call.retain_graph, call.create_graph, adds))
         measure = tape.values == "stats"
         self._note_loss(call.roots, measure)
         watch = measure or (tape.sampling and tape.samples)

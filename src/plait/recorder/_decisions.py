@@ -9,7 +9,7 @@ import torch
 
 from plait.graph._rows import ReadRow
 from plait.recorder._functions import READS
-from plait.recorder._tape import PORTS, Tape
+from plait.recorder._tape import PORTS, Earlier, Tape
 
 
 def make_reads(tape: Tape) -> dict[Any, Any]:
@@ -34,7 +34,7 @@ def _reader(tape: Tape, how: str) -> Any:
         try:
             result = func(*args, **kwargs)
         except BaseException as error:
-            tape.failed(func, error, site)
+            tape.failed(func, error, site, args, kwargs)
             raise
         if isinstance(tensor, torch.Tensor) and not isinstance(result, torch.Tensor):
             try:
@@ -81,7 +81,11 @@ def make_gradient_look(tape: Tape) -> dict[Any, Any]:
         result = func(*args, **kwargs)
         if isinstance(result, torch.Tensor) and id(result) not in tape.ids:
             owner = tape.guarded(tape.name_of, args[0])
-            tape.earlier[id(result)] = (ref(result), None, None if owner is None else f"{owner}.grad")
+            tape.earlier[id(result)] = Earlier(ref(result), None, None if owner is None else f"{owner}.grad")
+        elif result is None and args[0].grad_fn is not None and tape.leaves.passes:
+            if id(args[0]) in tape.ids or id(args[0]) in tape.earlier:
+                tape.entry(args[0])
+                tape.event("grad_of_result", tape.site_of(frame), args[:1])
         return result
 
     getter: Any = torch.Tensor.grad

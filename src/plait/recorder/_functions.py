@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cache
 from typing import Any
 
 import torch
@@ -93,7 +94,8 @@ def kind_of_name(name: str) -> int:
     return VALUE_NUMBERS * (name in _VALUE_NUMBERS) | PREDICTABLE * (name in _PREDICTABLE)
 
 
-def looks() -> set[Any]:
+@cache
+def looks() -> frozenset[Any]:
     """The functions that the recorder lets through untouched."""
     found: set[Any] = set()
     for name in dir(Tensor):
@@ -110,4 +112,7 @@ def looks() -> set[Any]:
     found.update(getattr(torch, name) for name in _LOOK_FUNCTIONS if hasattr(torch, name))
     setter: Callable[..., Any] = Tensor.requires_grad.__set__  # type: ignore[attr-defined]
     found.discard(setter)
-    return found
+    # NOTE [Setting _backward_hooks]: autograd does so from C++ while it holds the lock of a tensor view whose grad_fn
+    # it makes anew (after a write in place). A handler that then asks that view for `is_leaf` waits for ever.
+    found.add(Tensor._backward_hooks.__set__)  # type: ignore[union-attr]
+    return frozenset(found)

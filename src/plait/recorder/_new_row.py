@@ -8,7 +8,7 @@ from weakref import ref
 
 import torch
 
-from plait._torch import grad_fn_of, node_number, saved_tensors, storage_key, transforms_active
+from plait._torch import grad_fn_of, node_number, output_number, saved_tensors, storage_key, transforms_active
 from plait.graph._rows import OpRow, OutputRow, ParentRow, ReadRow, Reference
 from plait.recorder._functions import COMPARISONS, CREATED_COPIES, DATA_SHAPES, plain_name
 from plait.recorder._tape import PORTS, Entry, OpaqueCall, Tape
@@ -59,9 +59,12 @@ def new_row(
             tape.hot[key] = made
         return made
     outputs = results + [tensors[i][1] for i in written if all(tensors[i][1] is not each for each in results)]
-    backward, nodes = _backward_nodes(tape, here, outputs, before, entries)
+    backward, nodes = backward_nodes(tape, here, outputs, before, entries)
     storages = [storage_key(tensor) for _, tensor in tensors]
     ports = tuple(tape.port_of(output, index) for index, output in enumerate(outputs))
+    for output in outputs:
+        if output.requires_grad and output.is_leaf:
+            tape.leaves.of_step.append(ref(output))
     output_rows = []
     for output, port in zip(outputs, ports):
         replaces = next((i for i, (_, tensor) in enumerate(tensors) if tensor is output), None)
@@ -69,7 +72,7 @@ def new_row(
         base = None
         if replaces is None and storage is not None:
             base = next((i for i, each in enumerate(storages) if each == storage), None)
-        output_rows.append(OutputRow(port // PORTS, _own_grad_fn(output, nodes), base, replaces))
+        output_rows.append(OutputRow(port // PORTS, _own_grad_fn(output, nodes), base, replaces, output_number(output)))
     row = OpRow(
         name, site, tape.scopes.stack[-1], grad, tape.backward_depth > 0,
         tuple(reference_from(here, entry) for entry in entries), tuple(position for position, _ in tensors),
@@ -94,7 +97,11 @@ def new_row(
         first = outputs[0]
         shared = output_rows[0].base is not None or output_rows[0].replaces is not None
         made[5] = UNVERSIONED if first.is_inference() else SHARED if shared else first._version
-    if key is not None:
+    # The key tells where the arguments come from, but nothing behind them: where a node hands on to something else (a
+    # write into a view hands on to the view's base), the next call with this key may have another graph.
+    if key is not None and not any(
+        parent is not None and parent.how == "node" and parent.distance for _, parents in backward for parent in parents
+    ):
         tape.hot[key] = made
     return made
 
@@ -132,6 +139,9 @@ def after_special_row(
                 key = storage_key(written)
                 if key is not None:
                     tape.writers[key] = here
+                    leaf = tape.leaves.storages.get(key)
+                    if leaf is not None and not tape.backward_depth:
+                        tape.leaf_written(leaf(), row.site)
         for output, port in zip(outputs, known[4]):
             version = None if output.is_inference() else output._version
             tape.ids[id(output)] = (ref(output), here, port, version)
@@ -151,11 +161,12 @@ def opaque_output(tape: Tape, call: OpaqueCall, tensor: torch.Tensor) -> Entry:
     """Write down a compiled or scripted call as the node that made `tensor`, when the tensor is first used."""
     here = len(tape.tokens)
     port = tape.port_of(tensor)
-    backward, nodes = _backward_nodes(tape, here, [tensor], call.first)
+    backward, nodes = backward_nodes(tape, here, [tensor], call.first)
+    output = OutputRow(port // PORTS, _own_grad_fn(tensor, nodes), None, None, output_number(tensor))
     row = OpRow(
         call.name, call.site, call.scope, True, False,
         tuple(reference_from(here, entry) for entry in call.arguments),
-        tuple(str(index) for index in range(len(call.arguments))), "", (OutputRow(port // PORTS, 0, None, None),), (),
+        tuple(str(index) for index in range(len(call.arguments))), "", (output,), (),
         None, (), backward,
     )  # fmt: skip
     number = tape.number_of(row, ())
@@ -264,7 +275,7 @@ def _own_grad_fn(output: torch.Tensor, nodes: list[Any]) -> int | None:
     return next((index for index, node in enumerate(nodes) if node is grad_fn), None)
 
 
-def _backward_nodes(
+def backward_nodes(
     tape: Tape, here: int, outputs: list[torch.Tensor], before: int, entries: Sequence[Entry] = ()
 ) -> tuple[tuple[tuple[str, tuple[ParentRow | None, ...]], ...], list[Any]]:
     """The backward nodes that the call made, in the order of their numbers, with their parents."""
@@ -313,8 +324,7 @@ def _parent(
     if place is None:
         return ParentRow("old", 0, 0, number)
     for entry in entries:
-        row = tape.rows[tape.tokens[entry[1]]].row if entry[1] == place[0] else None
-        if isinstance(row, OpRow) and row.outputs[entry[2] % PORTS].grad_fn == place[1]:
+        if tape.grad_fn_of_entry(entry) == (*place, number):
             return ParentRow("value", *reference_from(here, entry), number)
     return ParentRow("node", here - place[0], place[1], number)
 

@@ -175,7 +175,7 @@ def make_handler(tape: Tape, specials: dict[Any, Special]) -> Handler:
         try:
             result = func(*args, **kwargs) if kwargs else func(*args)
         except BaseException as error:
-            tape.failed(func, error, site)
+            tape.failed(func, error, site, args, kwargs)
             raise
         end = clock()
         try:

@@ -20,10 +20,11 @@ import torch
 from torch import nn
 from torch.overrides import TorchFunctionMode
 
-from plait._torch import pop_mode, push_mode, put_back, sequence_number, take_out
-from plait.graph._rows import EventRow
+from plait._torch import pop_mode, push_mode, put_back, sequence_number, take_out, transforms_active
+from plait.recorder._events import function_applied
+from plait.recorder._events import install as install_events
 from plait.recorder._functions import looks
-from plait.recorder._new_row import Named, flat, new_row, reference_from, tensors_in
+from plait.recorder._new_row import Named, flat, new_row, tensors_in
 from plait.recorder._sites import LIBRARY, LOADING, MODULE_CALL, UNSEEN
 from plait.recorder._tape import OpaqueCall
 from plait.recorder._warnings import relocating
@@ -55,8 +56,10 @@ class Patches:
         for kind in _with_subclasses(optimizer):
             if getattr(kind.__dict__.get("step"), "hooked", False):
                 self._set(kind, "step", self._optimizer_step(kind.__dict__["step"]))
+        self._set(optimizer, "add_param_group", self._add_group(optimizer.add_param_group))
         self._set(optimizer, "zero_grad", self._zero_grad(optimizer.zero_grad))
         self._set(nn.Module, "zero_grad", self._zero_grad(nn.Module.zero_grad))
+        install_events(self, self._record.tape)
         # Not `run`, which a subclass may have made its own, and which stands in the traceback of its errors.
         self._set(threading.Thread, "_bootstrap_inner", self._thread(threading.Thread._bootstrap_inner))  # type: ignore[attr-defined]
         self._set(warnings, "_showwarnmsg", relocating(warnings._showwarnmsg))  # type: ignore[attr-defined]
@@ -107,7 +110,7 @@ class Patches:
     def _module_call(self, original: Any) -> Any:
         record, thread_of = self._record, threading.get_ident
         scopes, steps, tape = record.tape.scopes, record.steps_keeper, record.tape
-        stack = scopes.stack
+        stack, modules = scopes.stack, scopes.modules
         frame_of = sys._getframe
 
         known_of, sites, codes_of = scopes.known.get, scopes.call_sites, tape.sites.codes.get
@@ -128,12 +131,18 @@ class Patches:
             if len(stack) == 1 and not tape.backward_depth:
                 tape.guarded(steps.call_begins, caller)
             stack.append(known[1])
+            modules.append(self)
             # A module called by code of torch (a container) is where that code is.
             sites.append(sites[-1] if codes_of(id(caller.f_code), UNSEEN) is LIBRARY else None)
             try:
                 return original(self, *args, **kwargs)
+            except Exception as error:
+                if len(stack) == 2:
+                    record.failures_keeper.module_failed(self, error, tape.site_of(frame_of(1)))
+                raise
             finally:
                 stack.pop()
+                modules.pop()
                 sites.pop()
 
         own: Any = call
@@ -186,8 +195,12 @@ class Patches:
         def apply(cls: Any, *args: Any, **kwargs: Any) -> Any:
             if not self._here():
                 return original(cls, *args, **kwargs)
+            tape, frame = self._record.tape, sys._getframe(1)
             inside = functools.partial(original, cls)
-            return self._opaque_call(cls.__name__, inside, args, kwargs, sys._getframe(1), False)
+            result = self._opaque_call(cls.__name__, inside, args, kwargs, frame, False)
+            if self._here() and not transforms_active():
+                tape.guarded(function_applied, tape, cls, args, kwargs, result, frame)
+            return result
 
         return apply
 
@@ -257,6 +270,25 @@ class Patches:
                 self._watch_optimizer(each)
         return found
 
+    def _add_group(self, original: Any) -> Any:
+        record = self._record
+
+        @functools.wraps(original)
+        def add(optimizer: Any, group: Any) -> None:
+            if not self._here():
+                return original(optimizer, group)
+            tape = record.tape
+            given = group.get("params") if isinstance(group, dict) else None
+            tensors = [given] if isinstance(given, torch.Tensor) else list(given or ()) if _countable(given) else []
+            copies = [each for each in tensors if isinstance(each, torch.Tensor) and each.grad_fn is not None]
+            if copies:
+                tape.event("optimizer_of_results", tape.site_of(sys._getframe(1)), copies, type(optimizer).__name__)
+            original(optimizer, group)
+            tape.leaves.owned(optimizer, optimizer.param_groups[-1:])
+            return None
+
+        return add
+
     def _closure(self, closure: Any) -> Any:
         """LBFGS and others run the model inside their step: that part is the program's own again."""
         record = self._record
@@ -292,16 +324,11 @@ class Patches:
     def _optimizer_event(self, optimizer: Any, frame: Any) -> None:
         tape = self._record.tape
         site = tape.site_of(frame)
-        values = []
-        count = 0
-        for group in optimizer.param_groups:
-            for parameter in group["params"]:
-                count += 1
-                entry = tape.ids.get(id(parameter))
-                if entry is not None and entry[0]() is parameter:
-                    values.append(reference_from(len(tape.tokens), entry))
-        detail = f"{type(optimizer).__name__}, {count} tensor{'' if count == 1 else 's'}"
-        tape.append(EventRow("optimizer", detail, site, tuple(values)))
+        parameters = [each for group in optimizer.param_groups for each in group["params"]]
+        tape.leaves.owned(optimizer, optimizer.param_groups)
+        stale, missing = tape.leaves.updated(parameters)
+        detail = f"{type(optimizer).__name__}, {len(parameters)} tensor{'' if len(parameters) == 1 else 's'}"
+        tape.event("optimizer", site, parameters, detail, stale=stale, missing=missing)
         self._record.steps_keeper.optimizer_done(site)
 
     # -- compiled functions, threads ----------------------------------------------------------------------------
@@ -403,6 +430,11 @@ class _Layer:
 
 
 _layers: list[_Layer] = []
+
+
+def _countable(given: Any) -> bool:
+    """Whether looking at it leaves it as it is (a generator would be used up)."""
+    return isinstance(given, (list, tuple, set, dict))
 
 
 class _Witness(TorchFunctionMode):

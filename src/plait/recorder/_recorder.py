@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import os
 import platform
+import sys
 import threading
 import time
 import weakref
@@ -16,22 +17,24 @@ from typing import Any, Literal, ParamSpec, TypeVar
 import torch
 from torch.overrides import TorchFunctionMode
 
-from plait._errors import PlaitError, say
+from plait._errors import NotFoundError, PlaitError, say
 from plait._torch import push_mode, take_out
 from plait.recorder._backward import BackwardWatch
 from plait.recorder._decisions import make_gradient_look, make_mode_switch, make_reads
+from plait.recorder._failure import Failures, OnError
 from plait.recorder._ops import make_handler
 from plait.recorder._patches import Patches
 from plait.recorder._sites import Sites
 from plait.recorder._steps import Steps as StepKeeper
 from plait.recorder._tape import Tape
-from plait.recording import Recording
+from plait.recording import Failure, Recording
 from plait.recording._writer import Writer
 
 P = ParamSpec("P")
 R = TypeVar("R")
 
 _active: weakref.WeakSet[Record] = weakref.WeakSet()
+_made: list[weakref.ref[Record]] = []  # the latest recordings of the process, for questions about a tensor
 
 
 class _Mode(TorchFunctionMode):
@@ -71,9 +74,11 @@ class Record(Recording):
             torch._C._set_grad_enabled: make_mode_switch(self.tape), **make_gradient_look(self.tape),
             **make_reads(self.tape), **watch.specials(),
         }  # fmt: skip
+        self.failures_keeper = Failures(self.tape, lambda: self.steps_keeper.count, self._keep_failure)
         self._handler = MethodType(make_handler(self.tape, specials), self.mode)
         self._patches = Patches(self)
         self.steps_keeper.find_optimizers = self._patches.find_optimizers
+        _made[:] = [*(each for each in _made[-7:] if each() is not None), weakref.ref(self)]
         self.tape.on_broken = self._broken
         self._failed = False
         writer.set_meta(
@@ -89,6 +94,7 @@ class Record(Recording):
         self.active = True
         self.recording_thread = threading.get_ident()
         tape = self.tape
+        tape.root = id(_program_frame(tape.sites, sys._getframe(1)))
         tape.grad, tape.inference = torch.is_grad_enabled(), torch.is_inference_mode_enabled()
         tape.circumstances = 4 * tape.inference
         self.mode.__torch_function__ = self._handler  # type: ignore[method-assign]
@@ -177,6 +183,9 @@ class Record(Recording):
         """Why nothing is written any more (the disk was full), or None."""
         return self._writer.stopped
 
+    def _keep_failure(self, failure: Failure) -> None:
+        self._writer.add("failure", [(None, failure.step, failure.to_json())])
+
     def finish(self) -> None:
         """Write everything that waits."""
         self.tape.guarded(self.steps_keeper.flush)
@@ -206,13 +215,39 @@ def record(
     limit: int = 100_000,
     overwrite: bool = False,
     program_texts: Mapping[str, str] | None = None,
+    on_error: OnError | None = None,
 ) -> Record:
     """A recording that starts with `with`, as a decorator, or by its `run`. See `plait.record`."""
     if values not in ("loss", "stats"):
         raise PlaitError(f"record(values={values!r}): it must be 'loss' or 'stats'")
     if limit < 1:
         raise PlaitError(f"record(limit={limit!r}): it must be at least 1, the number of distinct graphs to keep")
-    return Record(path, values, limit, overwrite, program_texts or {})
+    made = Record(path, values, limit, overwrite, program_texts or {})
+    made.failures_keeper.explain = on_error
+    return made
+
+
+def _program_frame(sites: Sites, frame: Any) -> Any:
+    """The innermost frame of the program itself."""
+    while frame is not None and not isinstance(sites.of(frame.f_code), dict):
+        frame = frame.f_back
+    return frame
+
+
+def recording_of(tensor: Any) -> tuple[Record, int]:
+    """The latest recording that knows this leaf, and the leaf's number in it.
+
+    Raises:
+        NotFoundError: none does.
+    """
+    if isinstance(tensor, torch.Tensor):
+        for each in reversed(_made):
+            record_ = each()
+            if record_ is not None and (number := record_.tape.leaves.known(tensor)) is not None:
+                if record_.active:
+                    record_.finish()
+                return record_, number
+    raise NotFoundError("no recording of this process knows the tensor as a leaf that asks for gradients")
 
 
 def _in_child() -> None:

@@ -111,7 +111,7 @@ class Sites:
         positions = self._positions.get(id(code))
         if positions is None:
             positions = self._positions[id(code)] = list(code.co_positions())
-        line, end_line, column, end_column = positions[offset // 2] if offset >= 0 else (None,) * 4
+        line, end_line, column, end_column = positions[_asked_at(code, offset) // 2] if offset >= 0 else (None,) * 4
         line = line or code.co_firstlineno
         facts = self._source(code.co_filename).facts(
             line, end_line or line, column, end_column, dis.opname[code.co_code[offset]] if offset >= 0 else "",
@@ -146,3 +146,21 @@ class Sites:
             if text:
                 self.sources[name] = text
         return self._index[name]
+
+
+def _asked_at(code: CodeType, offset: int) -> int:
+    """The instruction whose range says what was asked at `offset`.
+
+    NOTE [Jumps of a test]
+        Python 3.11 gives the jump of `if x.any():` the range of the whole statement, later versions that of the
+        test; for one part of an `and` or `or` both are too wide. What made the value is the instruction before it.
+    """
+    if "JUMP" not in dis.opname[code.co_code[offset]]:
+        return offset
+    before = offset - 2
+    while before > 0 and dis.opname[code.co_code[before]] in _BETWEEN:
+        before -= 2
+    return before if before >= 0 else offset
+
+
+_BETWEEN = frozenset({"CACHE", "NOP", "EXTENDED_ARG", "COPY", "TO_BOOL", "NOT_TAKEN"})

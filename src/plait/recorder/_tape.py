@@ -16,18 +16,31 @@ NOTE [Entries]
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Callable
+from collections import deque
+from collections.abc import Callable, Iterable
 from typing import Any, Final, NamedTuple, TypeVar
 from weakref import ref
 
 import torch
 
 from plait._settings import STRICT
-from plait._torch import grad_fn_of, node_number, sequence_number, storage_key, transforms_active
+from plait._torch import grad_fn_of, node_number, output_number, sequence_number, storage_key, transforms_active
 from plait.graph._model import InputKind
-from plait.graph._rows import AliasRow, EnterRow, EventRow, InputRow, ModeRow, Reference, ReturnRow, Row, TensorType
+from plait.graph._rows import (
+    AliasRow,
+    EnterRow,
+    EventRow,
+    InputRow,
+    ModeRow,
+    OpRow,
+    Reference,
+    ReturnRow,
+    Row,
+    TensorType,
+)
 from plait.graph._shape import Place, place_of, program_item, row_digests
 from plait.recorder._functions import plain_name
+from plait.recorder._leaves import Leaves
 from plait.recorder._scopes import Scopes
 from plait.recorder._sites import Activation, Sites
 
@@ -35,6 +48,8 @@ PORTS: Final = 4096
 SMALL_GRAPH: Final = 80  # rows of a step up to which small tensors are kept,
 SMALL_TENSOR: Final = 8  # up to this many elements,
 SAMPLED_STEPS: Final = 3  # in the first steps of the run
+SPANS_KEPT: Final = 8  # earlier stretches of the run that an error can be explained from,
+SPAN_ROWS: Final = 200_000  # up to this many rows together
 Entry = tuple[Any, int, int, int | None]
 R = TypeVar("R")
 
@@ -57,6 +72,28 @@ class OpaqueCall(NamedTuple):
     last: int
 
 
+class Earlier(NamedTuple):
+    """A tensor that an earlier step made and that is still alive: where, under which name, as which result."""
+
+    tensor: Any
+    site: int | None
+    name: str | None
+    origin: tuple[int, int, int] | None = None  # (span, place, output)
+
+
+class Span(NamedTuple):
+    """What was on the tape between two clearings. The last few are kept to explain errors that reach back."""
+
+    number: int
+    first_number: int
+    tokens: list[int]
+    numbers: list[int]
+    ids: dict[int, Entry]
+    input_places: list[int]
+    origins: dict[int, tuple[int, int, int]]
+    extra_nodes: dict[int, tuple[int, int]]
+
+
 class RowFacts:
     """What is known of a row beside itself; found once, when it is new."""
 
@@ -75,8 +112,10 @@ class Tape:
 
     def __init__(self, sites: Sites, values: str) -> None:
         self.sites = sites
-        self.parameters: dict[int, tuple[Any, bool, int, int]] = {}
+        self.parameters: dict[int, tuple[Any, bool, int, int, int]] = {}
         self.scopes = Scopes(on_names=self.parameters.clear)
+        self.leaves = Leaves()
+        self.scopes.on_model = lambda root, outer: self.leaves.model(root, outer, self.scopes.name_of)
         self.values = values
         # The step under way. `tokens`, `numbers` (autograd's counter before the call) and `times` run side by side.
         self.tokens: list[int] = []
@@ -84,15 +123,20 @@ class Tape:
         self.times: list[int] = []
         self.ids: dict[int, Entry] = {}
         self.input_places: list[int] = []
+        self.bound: list[int] = []  # for every input the number of the leaf that it is, or -1
         self.reads: list[tuple[Any, Any, Any]] = []
         self.writers: dict[int, int] = {}
         self.extra_nodes: dict[int, tuple[int, int]] = {}
         self.samples: list[tuple[int, int, str, Any]] = []
         self.compared: tuple[int, Any, Any, str] | None = None
         self.opaque: list[OpaqueCall] = []
+        self.origins: dict[int, tuple[int, int, int]] = {}  # the k-th input -> the result of an earlier span it is
         self.first_number = sequence_number()
         # What stays from step to step.
-        self.earlier: dict[int, tuple[Any, int | None, str | None]] = {}
+        self.earlier: dict[int, Earlier] = {}
+        self.past: deque[Span] = deque()
+        self.span = 0
+        self.on_failed: Callable[..., None] = lambda *_: None
         self.types: list[TensorType] = []
         self.type_numbers: dict[Any, int] = {}
         self.rows: list[RowFacts] = []
@@ -101,6 +145,7 @@ class Tape:
         self.hot: dict[tuple[Any, ...], list[Any]] = {}
         self._enter_numbers: dict[tuple[int, int | None], int] = {}
         self._input_numbers: dict[tuple[Any, ...], int] = {}
+        self.root = 0  # the address of the frame that began the recording: its callers are no part of it
         self.stack: list[Activation] = []
         self.top: Activation | None = None
         self.grad = torch.is_grad_enabled()
@@ -198,6 +243,8 @@ class Tape:
                     keep = known.depth + 1
                     break
                 entered.append(frame)
+            if id(frame) == self.root:
+                break
             frame = frame.f_back
         if len(self.stack) > keep:
             self.append(ReturnRow(len(self.stack) - keep))
@@ -268,36 +315,48 @@ class Tape:
         """A tensor that this step did not make: a new input."""
         known = self.parameters.get(id(tensor))
         if known is not None and known[0]() is tensor and known[1] == tensor.requires_grad:
-            number, port = known[2], known[3]
+            number, port, leaf = known[2], known[3], known[4]
         else:
             opaque = self._opaque_output(tensor)
             if opaque is not None:
                 return opaque
-            number, port = self._input(tensor)
+            number, port, leaf = self._input(tensor)
         self.input_places.append(len(self.tokens))
+        self.bound.append(leaf)
+        if leaf >= 0:
+            self.leaves.of_step.append(ref(tensor))
         self.counts[number][2] += 1
         self.tokens.append(number)
         self.numbers.append(sequence_number())
         self.times.append(0)
         made = (ref(tensor), -len(self.input_places), port, _version(tensor))
         self.ids[id(tensor)] = made
+        earlier = self.earlier.get(id(tensor))
+        if earlier is not None and earlier.origin is not None and earlier.tensor() is tensor:
+            self.origins[len(self.input_places)] = earlier.origin
         if self.sampling:
             self.sample(len(self.tokens) - 1, tensor)
         return made
 
-    def _input(self, tensor: torch.Tensor) -> tuple[int, int]:
+    def _input(self, tensor: torch.Tensor) -> tuple[int, int, int]:
         port = self.port_of(tensor)
         earlier = self.earlier.get(id(tensor))
         site = name = None
-        if earlier is not None and earlier[0]() is tensor:
-            site, name = earlier[1], earlier[2]
+        if earlier is not None and earlier.tensor() is tensor:
+            site, name = earlier.site, earlier.name
         facts = self._input_facts(tensor, port, site, name)
         number = self._input_numbers.get(facts)
         if number is None:
             number = self._input_numbers[facts] = self.number_of(InputRow(*facts))
+        leaf = -1
+        if tensor.requires_grad and tensor.is_leaf and not transforms_active():
+            leaf = self.leaves.number_of(tensor, facts[2], facts[3])
+            key = storage_key(tensor)
+            if key is not None:
+                self.leaves.storages[key] = ref(tensor)
         if facts[0] == "parameter":
-            self.parameters[id(tensor)] = (ref(tensor), tensor.requires_grad, number, port)
-        return number, port
+            self.parameters[id(tensor)] = (ref(tensor), tensor.requires_grad, number, port, leaf)
+        return number, port, leaf
 
     def _input_facts(
         self, tensor: torch.Tensor, port: int, site: int | None, name: str | None
@@ -337,7 +396,7 @@ class Tape:
             row = self.rows[self.tokens[place]].row
             return row.name if isinstance(row, InputRow) else self._origin(place)[1]
         earlier = self.earlier.get(id(tensor))
-        return earlier[2] if earlier is not None and earlier[0]() is tensor else None
+        return earlier.name if earlier is not None and earlier.tensor() is tensor else None
 
     def _origin(self, place: int) -> tuple[int | None, str | None]:
         """(site, name) of the value that the row at `place` made."""
@@ -361,22 +420,46 @@ class Tape:
 
     def changed(self, tensor: torch.Tensor, old: Entry) -> Entry:
         """A tensor whose version moved although no call named it: something wrote to its storage."""
+        from plait.recorder._new_row import backward_nodes
+
         here = len(self.tokens)
         key = storage_key(tensor)
         writer = self.writers.get(key) if key is not None else None
         place = old[1]
         value = (here - place if place >= 0 else place), old[2] % PORTS
         port = self.port_of(tensor)
-        grad_fn = None
+        grad_fn: tuple[int, int] | None = None
+        backward: tuple[Any, ...] = ()
         if tensor.requires_grad and not tensor.is_leaf and not transforms_active():
+            # The node of a view is made anew when it is asked for: asking comes first, so that it is known here.
             node = grad_fn_of(tensor)
+            backward, _ = backward_nodes(self, here, [tensor], sequence_number())
             found = None if node is None else self.find_node(node_number(node))
             if found is not None:
-                grad_fn = (here - found[0], found[1])
-        self.append(AliasRow(value, None if writer is None else here - writer, port // PORTS, grad_fn))
+                grad_fn = here - found[0], found[1]
+        by = None if writer is None else here - writer
+        self.append(AliasRow(value, by, port // PORTS, grad_fn, output_number(tensor), backward))
         made = (old[0], here, port // PORTS * PORTS, tensor._version)
         self.ids[id(tensor)] = made
         return made
+
+    def grad_fn_of_entry(self, entry: Entry) -> tuple[int, int, int] | None:
+        """(place, which of its nodes, which output of that) of a value that this step made."""
+        place, which = entry[1], entry[2] % PORTS
+        while place >= 0:
+            row = self.rows[self.tokens[place]].row
+            if isinstance(row, AliasRow):
+                return None if row.grad_fn is None else (place - row.grad_fn[0], row.grad_fn[1], row.number)
+            if not isinstance(row, OpRow):
+                return None
+            output = row.outputs[which]
+            if output.grad_fn is not None:
+                return place, output.grad_fn, output.number
+            if output.replaces is None:
+                return None
+            distance, which = row.arguments[output.replaces]  # handed back as it was: its node is the argument's
+            place = place - distance if distance > 0 else -1
+        return None
 
     def find_node(self, number: int) -> tuple[int, int] | None:
         """(place, which of its nodes) of the row that made the backward node with this sequence number."""
@@ -396,6 +479,23 @@ class Tape:
         """Whether autograd has made no node since the step began."""
         return sequence_number() == self.first_number
 
+    def event(
+        self, what: str, site: int | None, about: Iterable[torch.Tensor] = (), detail: str = "", **facts: int | str
+    ) -> None:
+        """Write down something that is no operation; tensors that the step does not know are left out."""
+        values = []
+        for tensor in about:
+            entry = self.ids.get(id(tensor))
+            if entry is not None and entry[0]() is tensor:
+                place = entry[1]
+                values.append((len(self.tokens) - place if place >= 0 else place, entry[2] % PORTS))
+        self.append(EventRow(what, detail, site, tuple(values), tuple(facts.items())))
+
+    def leaf_written(self, leaf: torch.Tensor | None, site: int | None) -> None:
+        """The program wrote to a leaf itself: an update, if the leaf has a gradient."""
+        if leaf is not None and leaf.grad is not None and self.leaves.updated([leaf])[0]:
+            self.event("update", site, (leaf,), stale=1)
+
     def mode_changed(self, enabled: bool, site: int | None) -> None:
         """Gradient recording is not as it was at the last call."""
         inference = torch.is_inference_mode_enabled()
@@ -412,14 +512,15 @@ class Tape:
 
     def clear(self) -> None:
         """Forget the step under way; what is still alive is known as coming from an earlier step."""
-        for address, (weak, place, _, _) in self.ids.items():
+        for address, (weak, place, port, _) in self.ids.items():
             tensor = weak()
             if tensor is None:
                 self.earlier.pop(address, None)
             elif place >= 0:
-                self.earlier[address] = (weak, *self._origin(place))
+                self.earlier[address] = Earlier(weak, *self._origin(place), (self.span, place, port % PORTS))
         if len(self.earlier) > 4096:
-            self.earlier = {key: each for key, each in self.earlier.items() if each[0]() is not None}
+            self.earlier = {key: each for key, each in self.earlier.items() if each.tensor() is not None}
+        self._keep_span()
         self.tokens.clear()
         self.numbers.clear()
         self.times.clear()
@@ -430,6 +531,9 @@ class Tape:
         self.samples.clear()
         self.opaque.clear()
         self.input_places.clear()
+        self.bound.clear()
+        self.leaves.of_step.clear()
+        self.origins = {}
         self.compared = None
         self.written = False
         self.first_number = sequence_number()
@@ -439,6 +543,22 @@ class Tape:
         # A step says how gradient recording was switched when it began, unless it was on.
         if not self.grad:
             self.append(ModeRow("inference_mode" if self.inference else "no_grad", False, None))
+
+    def _keep_span(self) -> None:
+        """Keep what is on the tape for errors that reach back into it; copies of flat tables, so next to nothing."""
+        if self.tokens:
+            self.past.append(self.open_span())
+            self.span += 1
+            rows = sum(len(each.tokens) for each in self.past)
+            while self.past and (len(self.past) > SPANS_KEPT or rows > SPAN_ROWS):
+                rows -= len(self.past.popleft().tokens)
+
+    def open_span(self) -> Span:
+        """What is on the tape now."""
+        return Span(
+            self.span, self.first_number, self.tokens.copy(), self.numbers.copy(), self.ids.copy(),
+            self.input_places.copy(), self.origins, self.extra_nodes.copy(),
+        )  # fmt: skip
 
     def broken(self, error: Exception) -> None:
         """Something of plait's own failed: the recording stops, the program goes on."""
@@ -454,15 +574,38 @@ class Tape:
             self.broken(error)
             return None
 
-    def failed(self, func: Any, error: BaseException, site: int | None) -> None:
+    def failed(
+        self, func: Any, error: BaseException, site: int | None, args: tuple[Any, ...] = (),
+        kwargs: dict[str, Any] | None = None,
+    ) -> None:  # fmt: skip
         """A call raised. Written down once, at the call where the error began."""
         if isinstance(error, Exception):
-            self.guarded(self._failed, func, error, site)
+            self.guarded(self.on_failed, func, error, site, args, kwargs or {})
+            self.guarded(self._failed, func, error, site, args, kwargs or {})
 
-    def _failed(self, func: Any, error: Exception, site: int | None) -> None:
+    def _failed(
+        self, func: Any, error: Exception, site: int | None, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> None:
         text = str(error)
         detail = f"{plain_name(func)}: {type(error).__name__}: {text.splitlines()[0][:200] if text else ''}"
-        self.append(EventRow("error", detail, site, ()))
+        facts = {"op": plain_name(func), "error": type(error).__name__, **self._about(args, kwargs)}
+        self.event("error", site, self._tensors(args, kwargs), detail, **facts)
+
+    def _tensors(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[torch.Tensor]:
+        from plait.recorder._new_row import tensors_in
+
+        return [tensor for _, tensor in tensors_in(args, kwargs)][:16]
+
+    def _about(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, int | str]:
+        """What else rules ask about a call that failed: ragged arguments, small whole numbers."""
+        found: dict[str, int | str] = {}
+        for tensor in self._tensors(args, kwargs):
+            if tensor.layout is torch.jagged:
+                found["jagged"] = int(found.get("jagged", 0)) + 1
+            elif tensor.dtype is torch.int64 and tensor.dim() == 1 and tensor.numel() <= 64 and not transforms_active():
+                if tensor.device.type == "cpu" and "numbers" not in found:
+                    found["numbers"] = str(tensor.detach().tolist())
+        return found
 
     def sample(self, place: int, result: Any) -> None:
         """Keep the elements of small results while the run is young and the step is small."""

@@ -12,7 +12,11 @@ if TYPE_CHECKING:
     from plait._api import report as report
     from plait._api import rule_list as rule_list
     from plait._api import rule_page as rule_page
+    from plait._api import view as view
     from plait._errors import PlaitError as PlaitError
+    from plait.batching import batch as batch
+    from plait.batching import cell as cell
+    from plait.diffs import diff as diff
     from plait.graph import Graph as Graph
     from plait.recording import Recording as Recording
     from plait.recording import load as load
@@ -22,6 +26,8 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 _HOMES = {
+    "batch": "plait.batching",
+    "cell": "plait.batching",
     "Finding": "plait.rules",
     "Findings": "plait.rules",
     "explain": "plait._api",
@@ -31,11 +37,18 @@ _HOMES = {
     "Graph": "plait.graph",
     "PlaitError": "plait._errors",
     "Recording": "plait.recording",
+    "diff": "plait.diffs",
     "load": "plait.recording",
+    "load_ipython_extension": "plait.integrations._ipython",
     "record": "plait._api",
+    "unload_ipython_extension": "plait.integrations._ipython",
+    "view": "plait._api",
 }
 
-__all__ = ["Finding", "Findings", "Graph", "PlaitError", "Recording", "explain", "load", "record"]
+__all__ = [
+    "Finding", "Findings", "Graph", "PlaitError", "Recording", "batch", "cell", "diff", "explain", "load", "record",
+    "view",
+]  # fmt: skip
 
 
 def __getattr__(name: str) -> Any:

@@ -8,9 +8,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 if TYPE_CHECKING:
+    from plait.graph._marks import Mark
     from plait.recorder import Record
     from plait.recording import Recording
     from plait.rules import Findings
+    from plait.views import Page
 
 
 def record(
@@ -102,17 +104,42 @@ def rule_page(name: str) -> str:
     return f"{found.name} ({found.category})\n\n{found.page.strip()}"
 
 
-def report(recording: Recording, *, colour: bool = False) -> str:
+def report(recording: Recording, *, colour: bool = False, width: int = 100) -> str:
     """What `plait run` prints at its end: the views, with the findings as remarks in the source."""
+    from plait.views import report as show
+
+    return show(recording, colour=colour, width=width, findings=_finding_marks(recording))
+
+
+def _finding_marks(recording: Recording) -> list[Mark]:
+    """What `explain` finds, as remarks that the views can draw."""
     from plait.graph._marks import Mark
     from plait.rules import explain_recording
-    from plait.views import report as show
 
     memory = ("accumulated-loss", "container-keeps-graph", "graph-grows-across-steps")
     found = explain_recording(recording, select=("correctness", "suspicious", "numerics", *memory))
-    marks = [
+    return [
         Mark("finding", f"{each.rule}: {each.fact}", each.file, each.line, -1)
         for each in found
         if each.file is not None and each.line is not None
     ]
-    return show(recording, colour=colour, findings=marks)
+
+
+def view(
+    recording: Recording | str | os.PathLike[str], *, step: int | None = None, marks: Iterable[Mark] | None = None
+) -> Page:
+    """The page of a recording: left as the last line of a cell it is shown there; `.open()` shows it in the browser.
+
+    >>> plait.view("run.plait", step=12).save("step.html")   # doctest: +SKIP
+
+    Args:
+        recording: a recording, or the name of its file.
+        step: the step to begin with (-1 is the last); by default the last that trained or ran a model.
+        marks: remarks at lines of the source, beside those that the page has of its own; by default what `explain`
+            finds.
+    """
+    from plait.recording import Recording, load
+    from plait.views import Page
+
+    found = recording if isinstance(recording, Recording) else load(os.fspath(recording))
+    return Page(found, _finding_marks(found) if marks is None else marks, step)

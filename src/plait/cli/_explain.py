@@ -24,7 +24,8 @@ def parser() -> Parser:
     """The options of `plait explain`."""
     made = Parser(
         "plait explain",
-        "Say what is wrong with a recorded run, and where. A SCRIPT is recorded first, with gradients measured (--values"
+        "Say what is wrong with a recorded run, and where. A SCRIPT is recorded first, with gradients"
+        " measured (--values"
         " stats). Exit status: 0 nothing found, 1 findings, 2 could not run. `plait rules` lists the rules; the comment"
         " `# plait: ignore[rule]` leaves a line out.",
         usage="plait explain [--select NAMES] [--ignore NAMES] [--format F] (FILE ... | SCRIPT [ARGS ...])",

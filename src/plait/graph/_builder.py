@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
+from plait.graph._executions import Move, executions
 from plait.graph._model import (
     Backward,
     BackwardNode,
@@ -38,6 +39,8 @@ from plait.graph._rows import (
 )
 from plait.graph._shape import HashBuilder
 
+Types = Mapping[int, TensorType] | Sequence[TensorType]
+
 
 class GraphBuilder:
     """Builds one graph: `add` every row of the step in order, then `finish`.
@@ -50,12 +53,14 @@ class GraphBuilder:
     """
 
     def __init__(
-        self, types: Sequence[TensorType], sites: Mapping[int, Site], scopes: Mapping[int, Scope],
+        self, types: Types, sites: Mapping[int, Site], scopes: Mapping[int, Scope],
         hashes: Hashes | None = None,
     ) -> None:  # fmt: skip
         self._types = types
         self._sites = sites
         self._scopes = scopes
+        self._rows: list[tuple[int, Row]] = []
+        self._same: dict[int, bool | None] = {}
         self._place = 0
         self._inputs: list[int] = []  # value of the k-th input
         self._made: dict[int, tuple[int, ...]] = {}  # place -> values
@@ -78,20 +83,24 @@ class GraphBuilder:
         """Add the next row of the step; `number` is its number in the recording."""
         if self._hasher is not None:
             self._hasher.add(row)
+        self._rows.append((number, row))
+
+    def _take(self, number: int, row: Row) -> None:
+        same = self._same.get(self._place, False)
         match row:
             case OpRow():
-                self._op(number, row)
+                self._op(number, row, self._regions.at(row.site, same))
             case InputRow():
                 self._input(number, row)
             case ReadRow():
                 self._decisions.append(
                     Decision(
                         len(self._decisions), row.how, self._value(row.value), len(self._nodes), row.site,
-                        self._regions.at(row.site), row.outcome, row.comparison, self._place,
+                        self._regions.at(row.site, same), row.outcome, row.comparison, self._place,
                     )
                 )  # fmt: skip
             case EnterRow():
-                self._regions.enter(row)
+                self._regions.enter(row, same)
             case ReturnRow():
                 self._regions.leave(row.levels)
             case ModeRow():
@@ -106,12 +115,12 @@ class GraphBuilder:
                 self._backwards.append(
                     Backward(
                         len(self._backwards), len(self._nodes), row.how, roots, inputs, row.site,
-                        row.retain_graph, row.create_graph, self._regions.at(row.site), self._place, row.adds,
+                        row.retain_graph, row.create_graph, self._regions.at(row.site, same), self._place, row.adds,
                     )
                 )  # fmt: skip
             case EventRow():
                 values = tuple(self._value(each) for each in row.values)
-                region = self._regions.at(row.site)
+                region = self._regions.at(row.site, same)
                 self._events.append(
                     Event(len(self._nodes), row.what, row.detail, row.site, values, region, self._place, row.facts)
                 )
@@ -119,6 +128,10 @@ class GraphBuilder:
 
     def finish(self) -> Graph:
         """The graph. The builder must not be used after this."""
+        # Which rows are one execution of their place shows only in what follows them.
+        self._same = executions(_move(row) for _, row in self._rows)
+        for number, row in self._rows:
+            self._take(number, row)
         regions = self._regions.finish()
         with_sites = (self._nodes, self._decisions, self._backwards, self._modes, self._events, regions)
         used_sites = {item.site for items in with_sites for item in items}
@@ -164,7 +177,7 @@ class GraphBuilder:
             )
         )
 
-    def _op(self, number: int, row: OpRow) -> None:
+    def _op(self, number: int, row: OpRow, region: int | None) -> None:
         node = len(self._nodes)
         arguments = [self._value(each) for each in row.arguments]
         first_grad = len(self._backward_nodes)
@@ -173,7 +186,6 @@ class GraphBuilder:
         site = None if row.site is None else self._sites[row.site]
         written = [arguments[index] for index in row.writes]
         outputs = []
-        region = self._regions.at(row.site)
         for index, output in enumerate(row.outputs):
             base, previous = None, None
             if output.replaces is not None:
@@ -182,6 +194,9 @@ class GraphBuilder:
             elif output.base is not None:
                 base = arguments[output.base]
             name = site.target if site is not None and len(row.outputs) == 1 else None
+            if name is not None and site is not None and output.replaces is not None:
+                # Written on the way to something else (`layer = Linear(3, 3)` fills its weight): not what is named.
+                name = name if row.op in site.expression or "=" in site.expression else None
             if name is not None and index == 0:
                 self._unname(row.site, region)
             grad_fn = None if output.grad_fn is None else first_grad + output.grad_fn
@@ -233,9 +248,9 @@ class GraphBuilder:
         made = tuple(range(first, first + len(rows)))
         self._grads_at[self._place] = made
         self._backward_nodes += [BackwardNode(first + nth, name, node, (), None) for nth, (name, _) in enumerate(rows)]
-        for number, (_, parents) in zip(made, rows):
-            found = tuple(self._parent(each) for each in parents)
-            self._backward_nodes[number] = replace(self._backward_nodes[number], parents=found)
+        for number, (name, parents) in zip(made, rows):
+            found = tuple([self._parent(each) for each in parents])
+            self._backward_nodes[number] = BackwardNode(number, name, node, found, None)
         return made
 
     def _alias(self, row: AliasRow) -> None:
@@ -275,8 +290,25 @@ class GraphBuilder:
         return self._accumulate[first]
 
 
+def _move(row: Row) -> Move:
+    """What a row means to `executions`."""
+    match row:
+        case OpRow():
+            return row.site, row.op, 0
+        case ReadRow() | BackwardRow():
+            return row.site, row.how, 0
+        case EventRow():
+            return row.site, row.what, 0
+        case EnterRow():
+            return row.site, row.function, 1
+        case ReturnRow():
+            return None, None, -row.levels
+        case _:
+            return None, None, 0
+
+
 def build(
-    tokens: Iterable[int], rows: Mapping[int, Row] | Sequence[Row], types: Sequence[TensorType],
+    tokens: Iterable[int], rows: Mapping[int, Row] | Sequence[Row], types: Types,
     sites: Mapping[int, Site], scopes: Mapping[int, Scope], hashes: Hashes | None = None,
 ) -> Graph:  # fmt: skip
     """The graph of a step that is written as the row numbers `tokens`; its hashes too, if they are known."""

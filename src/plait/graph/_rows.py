@@ -178,4 +178,7 @@ def row_from_lists(kind: str, fields: list[object]) -> Row:
 
 
 def _tuples(item: object) -> object:
-    return tuple(_tuples(each) for each in item) if isinstance(item, list) else item
+    if type(item) is not list:
+        return item
+    # Called for every list of every row of a file: a comprehension that only descends where it must.
+    return tuple([_tuples(each) if type(each) is list else each for each in item])

@@ -137,6 +137,18 @@ def backward_order(graph: Graph, root: int) -> list[int]:
     return sorted(seen, key=moment, reverse=True)
 
 
+def reached_leaves(graph: Graph) -> set[int]:
+    """The values into which the backward passes of a graph add a gradient."""
+    found = set()
+    for backward in graph.backwards:
+        for root in backward.roots:
+            for number in backward_order(graph, root):
+                leaf = graph.backward_nodes[number].leaf
+                if leaf is not None:
+                    found.add(leaf)
+    return found
+
+
 def _numbers(graph: Graph, nodes: Nodes) -> list[int]:
     many = [nodes] if isinstance(nodes, (Node, int)) else nodes
     found = [node.id if isinstance(node, Node) else node for node in many]

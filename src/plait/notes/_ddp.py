@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from plait.graph import Graph, Site
-from plait.graph._walk import ancestors, backward_order
+from plait.graph._walk import ancestors, reached_leaves
 from plait.notes._words import at, code, failure, place
 from plait.recording import Facts, Failure
 
@@ -103,12 +103,5 @@ def decided(graph: Graph) -> tuple[Site | None, str]:
 
 def reached(graph: Graph) -> set[str]:
     """The names of the parameters that the backward passes of a graph reach, without the wrapper's prefix."""
-    found = set()
-    for backward in graph.backwards:
-        for root in backward.roots:
-            for number in backward_order(graph, root):
-                leaf = graph.backward_nodes[number].leaf
-                name = None if leaf is None else graph.values[leaf].name
-                if name is not None:
-                    found.add(name.removeprefix("module."))
-    return found
+    names = (graph.values[leaf].name for leaf in reached_leaves(graph))
+    return {name.removeprefix("module.") for name in names if name is not None}

@@ -2,29 +2,19 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 
 from plait.graph import Backward, Decision, Event, Graph, ModeChange, Node, Site, Value
 from plait.graph._notation import op_name, shorten, value_name
 from plait.recording import Facts, Failure, Place, Window
-from plait.recording._failure import Category
+from plait.recording._failure import Category, path_of
 
 Key = tuple[object, ...]
 
 
-def path_of(file: str) -> str:
-    """The file as a person would name it: relative to the current folder where it is inside."""
-    try:
-        relative = os.path.relpath(file)
-    except ValueError:  # another drive
-        return file
-    return file if relative.startswith("..") or not os.path.isabs(file) else relative
-
-
 def place(site: Site | None, role: str) -> Place | None:
     """A site as a place of a failure."""
-    return None if site is None else Place(role, path_of(site.file), site.line, site.expression)
+    return None if site is None else Place(role, site.file, site.line, site.expression)
 
 
 def at(site: Site | None) -> str:

@@ -59,9 +59,7 @@ def _explain(facts: Facts, broken: Broken) -> Failure | None:
     )  # fmt: skip
 
 
-def _by_line(
-    facts: Facts, broken: Broken, saver: Node, value: int, written: list[tuple[int, Node, int]]
-) -> Failure:
+def _by_line(facts: Facts, broken: Broken, saver: Node, value: int, written: list[tuple[int, Node, int]]) -> Failure:
     graph = facts.windows[broken.window].graph
     window, writer, _ = written[0]
     where = facts.windows[window].graph.site_of(writer)

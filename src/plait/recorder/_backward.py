@@ -179,9 +179,12 @@ class BackwardWatch:
         return place, nth, node.name(), tuple(outputs)
 
     def _sample(self, place: int, outputs: tuple[int, ...]) -> Any:
-        samples = self._tape.samples
+        tape, samples = self._tape, self._tape.samples
 
         def keep(gradients: Sequence[torch.Tensor | None]) -> None:
+            tape.guarded(take, gradients)
+
+        def take(gradients: Sequence[torch.Tensor | None]) -> None:
             for output, gradient in zip(outputs, gradients):
                 if gradient is None or gradient.layout is not torch.strided or gradient.device.type != "cpu":
                     continue
@@ -191,9 +194,12 @@ class BackwardWatch:
         return keep
 
     def _measure(self, number: int, place: int, nth: int, name: str, start: int, bad: list[bool]) -> Any:
-        stats = self.stats
+        tape, stats = self._tape, self.stats
 
         def measure(into: Sequence[torch.Tensor | None], out: Sequence[torch.Tensor | None]) -> None:
+            tape.guarded(take, into, out)
+
+        def take(into: Sequence[torch.Tensor | None], out: Sequence[torch.Tensor | None]) -> None:
             now = time.perf_counter_ns() - start
             norm_in, norm_out = _norm(out), _norm(into)  # a node's "inputs" are what it hands on
             first = not bad and not all(each is None or math.isfinite(each) for each in (norm_in, norm_out))

@@ -7,7 +7,7 @@ from weakref import ref
 
 import torch
 
-from plait.graph._rows import ModeRow, ReadRow
+from plait.graph._rows import ReadRow
 from plait.recorder._functions import READS
 from plait.recorder._tape import PORTS, Earlier, Tape
 
@@ -25,7 +25,11 @@ def _reader(tape: Tape, how: str) -> Any:
     ids = tape.ids
 
     def read(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], frame: Any) -> Any:
-        site = tape.site_of(frame)
+        site = None
+        try:
+            site = tape.site_of(frame)
+        except Exception as error:
+            tape.broken(error)
         tensor = args[0]
         try:
             result = func(*args, **kwargs)
@@ -76,7 +80,7 @@ def make_gradient_look(tape: Tape) -> dict[Any, Any]:
     def look(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], frame: Any) -> Any:
         result = func(*args, **kwargs)
         if isinstance(result, torch.Tensor) and id(result) not in tape.ids:
-            owner = tape.name_of(args[0])
+            owner = tape.guarded(tape.name_of, args[0])
             tape.earlier[id(result)] = Earlier(ref(result), None, None if owner is None else f"{owner}.grad")
         elif result is None and tape.leaves.passes and not args[0].is_leaf and tape.knows(args[0]):
             tape.entry(args[0])
@@ -95,7 +99,7 @@ def make_mode_switch(tape: Tape) -> Any:
         enabled = torch.is_grad_enabled()
         if enabled is not tape.grad and not torch.is_inference_mode_enabled():
             tape.grad = enabled
-            tape.append(ModeRow("enable_grad" if enabled else "no_grad", enabled, tape.site_of(frame)))
+            tape.guarded(tape.mode_switched, enabled, frame)
         return result
 
     return switched

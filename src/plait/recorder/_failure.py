@@ -238,9 +238,7 @@ class _Past:
                     return index, each.id
         return None
 
-    def walk(
-        self, roots: list[torch.Tensor]
-    ) -> tuple[list[tuple[int, int]], list[Broken], set[int], int]:
+    def walk(self, roots: list[torch.Tensor]) -> tuple[list[tuple[int, int]], list[Broken], set[int], int]:
         """(backward nodes reached, saved tensors that can't be used, ids of leaves, nodes of unknown age)."""
         stack = [root.grad_fn for root in roots if root.grad_fn is not None]
         seen: set[Any] = set(stack)

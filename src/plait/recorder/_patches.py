@@ -8,8 +8,10 @@ one opaque node. Work of other threads is counted, so that the report can say it
 from __future__ import annotations
 
 import functools
+import gc
 import sys
 import threading
+import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
@@ -21,9 +23,11 @@ from torch.overrides import TorchFunctionMode
 from plait._torch import pop_mode, push_mode, put_back, sequence_number, take_out, transforms_active
 from plait.recorder._events import function_applied
 from plait.recorder._events import install as install_events
+from plait.recorder._functions import looks
 from plait.recorder._new_row import Named, flat, new_row, tensors_in
-from plait.recorder._sites import LIBRARY, MODULE_CALL, UNSEEN
+from plait.recorder._sites import LIBRARY, LOADING, MODULE_CALL, UNSEEN
 from plait.recorder._tape import OpaqueCall
+from plait.recorder._warnings import relocating
 
 if TYPE_CHECKING:
     from plait.recorder._recorder import Record
@@ -31,6 +35,7 @@ if TYPE_CHECKING:
 
 _NO_CALL = OpaqueCall("compiled function", None, None, (), 0, 0)
 _PLAIN_CALL: Any = nn.Module._wrapped_call_impl
+_ABSENT: Any = object()
 
 
 class Patches:
@@ -55,7 +60,9 @@ class Patches:
         self._set(optimizer, "zero_grad", self._zero_grad(optimizer.zero_grad))
         self._set(nn.Module, "zero_grad", self._zero_grad(nn.Module.zero_grad))
         install_events(self, self._record.tape)
-        self._set(threading.Thread, "run", self._thread_run(threading.Thread.run))
+        # Not `run`, which a subclass may have made its own, and which stands in the traceback of its errors.
+        self._set(threading.Thread, "_bootstrap_inner", self._thread(threading.Thread._bootstrap_inner))  # type: ignore[attr-defined]
+        self._set(warnings, "_showwarnmsg", relocating(warnings._showwarnmsg))  # type: ignore[attr-defined]
         self._set(torch, "compile", self._torch_compile(torch.compile))
         self._watch_dynamo()
 
@@ -65,19 +72,10 @@ class Patches:
             self._undo.pop()()
 
     def _set(self, owner: Any, name: str, value: Any) -> None:
-        present = name in owner.__dict__
-        old = owner.__dict__.get(name)
+        layer = _Layer(owner, name, owner.__dict__.get(name, _ABSENT), value)
         setattr(owner, name, value)
-
-        def undo() -> None:
-            if owner.__dict__.get(name) is not value:
-                return  # somebody has wrapped ours since; it is inert by itself
-            if present:
-                setattr(owner, name, old)
-            else:
-                delattr(owner, name)
-
-        self._undo.append(undo)
+        _layers.append(layer)
+        self._undo.append(layer.undo)
 
     def _here(self) -> bool:
         return threading.get_ident() == self._record.recording_thread
@@ -123,8 +121,10 @@ class Patches:
                 return original(self, *args, **kwargs)
             known = known_of(id(self))
             if known is None or known[0]() is not self:
-                scopes.of(self)
-                known = scopes.known[id(self)]
+                tape.guarded(scopes.of, self)
+                known = known_of(id(self))
+                if known is None:
+                    return original(self, *args, **kwargs)
             if known[2]:
                 return opaque(self, args, kwargs)
             caller = frame_of(1)
@@ -231,20 +231,44 @@ class Patches:
                 args = (self._closure(args[0]), *args[1:])
             if callable(kwargs.get("closure")):
                 kwargs["closure"] = self._closure(kwargs["closure"])
-            site = record.tape.guarded(record.tape.site_of, sys._getframe(1))
             if record.tape.values == "stats":
-                record.steps_keeper.grad_norm = _gradient_norm(optimizer)
-            record.in_optimizer = True
+                record.steps_keeper.grad_norm = record.tape.guarded(_gradient_norm, optimizer)
+            record.steps_keeper.optimizers_seen = record.in_optimizer = True
             try:
                 result = self._quietly(original, optimizer, *args, **kwargs)
             finally:
                 record.in_optimizer = False
             if self._here():
-                record.tape.guarded(self._optimizer_event, optimizer, site)
+                record.tape.guarded(self._optimizer_event, optimizer, sys._getframe(1))
             return result
 
         step._plait_record = record  # type: ignore[attr-defined]
         return step
+
+    def _watch_optimizer(self, optimizer: Any) -> None:
+        """Note an optimizer that was made before the recording began. A scheduler may have given it its own `step`."""
+        self._record.steps_keeper.optimizers_seen = True
+        step = vars(optimizer).get("step")
+        if step is None or getattr(step, "_plait_record", None) is self._record:
+            return
+        watched = self._optimizer_step(functools.wraps(step)(lambda _, *args, **kwargs: step(*args, **kwargs)))
+        own = functools.partial(watched, optimizer)
+        functools.update_wrapper(own, watched)
+        self._set(optimizer, "step", own)
+
+    def find_optimizers(self) -> bool:
+        """Whether there are optimizers that hold a tensor of this step. A search through everything that lives."""
+        ids = self._record.tape.ids
+        found = False
+        for each in gc.get_objects():
+            if not issubclass(type(each), torch.optim.Optimizer):
+                continue
+            parameters = [parameter for group in each.param_groups for parameter in group["params"]]
+            entries = [(ids.get(id(parameter)), parameter) for parameter in parameters]
+            if any(entry is not None and entry[0]() is parameter for entry, parameter in entries):
+                found = True
+                self._watch_optimizer(each)
+        return found
 
     def _add_group(self, original: Any) -> Any:
         record = self._record
@@ -291,13 +315,16 @@ class Patches:
                 return original(owner, *args, **kwargs)
             result = self._quietly(original, owner, *args, **kwargs)
             keeper = self._record.steps_keeper
+            if isinstance(owner, torch.optim.Optimizer):
+                self._record.tape.guarded(self._watch_optimizer, owner)
             self._record.tape.guarded(keeper.zero_grad, type(owner).__name__, sys._getframe(1))
             return result
 
         return zero_grad
 
-    def _optimizer_event(self, optimizer: Any, site: int | None) -> None:
+    def _optimizer_event(self, optimizer: Any, frame: Any) -> None:
         tape = self._record.tape
+        site = tape.site_of(frame)
         parameters = [each for group in optimizer.param_groups for each in group["params"]]
         tape.leaves.owned(optimizer, optimizer.param_groups)
         stale, missing = tape.leaves.updated(parameters)
@@ -362,7 +389,7 @@ class Patches:
             self._set(dynamo, "_maybe_set_eval_frame", self._compiled(dynamo._maybe_set_eval_frame))
             self._undo.append(lambda: setattr(self, "_dynamo_watched", False))
 
-    def _thread_run(self, original: Any) -> Any:
+    def _thread(self, original: Any) -> Any:
         record, seen = self._record, self.threads_with_work
 
         @functools.wraps(original)
@@ -380,6 +407,32 @@ class Patches:
         return run
 
 
+class _Layer:
+    """One attribute that a recording has replaced."""
+
+    def __init__(self, owner: Any, name: str, old: Any, value: Any) -> None:
+        self.owner = owner
+        self.name = name
+        self.old = old
+        self.value = value
+
+    def undo(self) -> None:
+        """Put the old value back, also from under another recording that began later and still runs."""
+        _layers.remove(self)
+        if self.owner.__dict__.get(self.name) is self.value:
+            if self.old is _ABSENT:
+                delattr(self.owner, self.name)
+            else:
+                setattr(self.owner, self.name, self.old)
+            return
+        for above in _layers:
+            if above.old is self.value:
+                above.old = self.old  # somebody else's wrapper keeps ours, which is inert by itself
+
+
+_layers: list[_Layer] = []
+
+
 def _countable(given: Any) -> bool:
     """Whether looking at it leaves it as it is (a generator would be used up)."""
     return isinstance(given, (list, tuple, set, dict))
@@ -394,8 +447,12 @@ class _Witness(TorchFunctionMode):
         self._seen = seen
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        self._seen.add(self._name)
+        if func not in _looks() and not sys._getframe(1).f_code.co_filename.startswith(LOADING):
+            self._seen.add(self._name)
         return func(*args, **(kwargs or {}))
+
+
+_looks = functools.cache(looks)
 
 
 def _with_subclasses(kind: type[Any]) -> Iterator[type[Any]]:

@@ -145,6 +145,7 @@ class Tape:
         self.hot: dict[tuple[Any, ...], list[Any]] = {}
         self._enter_numbers: dict[tuple[int, int | None], int] = {}
         self._input_numbers: dict[tuple[Any, ...], int] = {}
+        self.root = 0  # the address of the frame that began the recording: its callers are no part of it
         self.stack: list[Activation] = []
         self.top: Activation | None = None
         self.grad = torch.is_grad_enabled()
@@ -246,6 +247,8 @@ class Tape:
                     keep = known.depth + 1
                     break
                 entered.append(frame)
+            if id(frame) == self.root:
+                break
             frame = frame.f_back
         if len(self.stack) > keep:
             self.append(ReturnRow(len(self.stack) - keep))
@@ -359,7 +362,6 @@ class Tape:
             self.parameters[id(tensor)] = (ref(tensor), tensor.requires_grad, number, port, leaf)
         return number, port, leaf
 
-
     def _input_facts(
         self, tensor: torch.Tensor, port: int, site: int | None, name: str | None
     ) -> tuple[InputKind, int, str | None, int | None]:
@@ -447,14 +449,21 @@ class Tape:
 
     def grad_fn_of_entry(self, entry: Entry) -> tuple[int, int, int] | None:
         """(place, which of its nodes, which output of that) of a value that this step made."""
-        place = entry[1]
-        if place < 0:
-            return None
-        row = self.rows[self.tokens[place]].row
-        if isinstance(row, AliasRow):
-            return None if row.grad_fn is None else (place - row.grad_fn[0], row.grad_fn[1], row.number)
-        output = row.outputs[entry[2] % PORTS] if isinstance(row, OpRow) else None
-        return None if output is None or output.grad_fn is None else (place, output.grad_fn, output.number)
+        place, which = entry[1], entry[2] % PORTS
+        while place >= 0:
+            row = self.rows[self.tokens[place]].row
+            if isinstance(row, AliasRow):
+                return None if row.grad_fn is None else (place - row.grad_fn[0], row.grad_fn[1], row.number)
+            if not isinstance(row, OpRow):
+                return None
+            output = row.outputs[which]
+            if output.grad_fn is not None:
+                return place, output.grad_fn, output.number
+            if output.replaces is None:
+                return None
+            distance, which = row.arguments[output.replaces]  # handed back as it was: its node is the argument's
+            place = place - distance if distance > 0 else -1
+        return None
 
     def find_node(self, number: int) -> tuple[int, int] | None:
         """(place, which of its nodes) of the row that made the backward node with this sequence number."""
@@ -502,6 +511,10 @@ class Tape:
         self.grad, self.inference = enabled, inference
         self.circumstances = 2 * (self.backward_depth > 0) + 4 * inference
         self.append(ModeRow(mode, enabled, site))
+
+    def mode_switched(self, enabled: bool, frame: Any) -> None:
+        """The program switches gradient recording, here."""
+        self.append(ModeRow("enable_grad" if enabled else "no_grad", enabled, self.site_of(frame)))
 
     # -- the next step ----------------------------------------------------------------------------------------------
 
@@ -575,13 +588,16 @@ class Tape:
     ) -> None:  # fmt: skip
         """A call raised. Written down once, at the call where the error began."""
         if isinstance(error, Exception):
-            self.on_failed(func, error, site, args, kwargs or {})
-        if getattr(error, "__traceback__", None) is not None and isinstance(error, Exception):
-            detail = (
-                f"{plain_name(func)}: {type(error).__name__}: {str(error).splitlines()[0][:200] if str(error) else ''}"
-            )
-            facts = {"op": plain_name(func), "error": type(error).__name__, **self._about(args, kwargs or {})}
-            self.event("error", site, self._tensors(args, kwargs or {}), detail, **facts)
+            self.guarded(self.on_failed, func, error, site, args, kwargs or {})
+            self.guarded(self._failed, func, error, site, args, kwargs or {})
+
+    def _failed(
+        self, func: Any, error: Exception, site: int | None, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> None:
+        text = str(error)
+        detail = f"{plain_name(func)}: {type(error).__name__}: {text.splitlines()[0][:200] if text else ''}"
+        facts = {"op": plain_name(func), "error": type(error).__name__, **self._about(args, kwargs)}
+        self.event("error", site, self._tensors(args, kwargs), detail, **facts)
 
     def _tensors(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[torch.Tensor]:
         from plait.recorder._new_row import tensors_in

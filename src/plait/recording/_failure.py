@@ -7,6 +7,7 @@ is). Whoever explains turns them into a `Failure`; that one is kept in the recor
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
@@ -95,6 +96,15 @@ class Facts:
         return self.windows[-1].graph
 
 
+def path_of(file: str) -> str:
+    """The file as a person would name it: relative to the current folder where it is inside."""
+    try:
+        relative = os.path.relpath(file)
+    except ValueError:  # another drive
+        return file
+    return file if relative.startswith("..") or not os.path.isabs(file) else relative
+
+
 @dataclass(frozen=True, slots=True)
 class Place:
     """A line that a sentence speaks of; `role` says what happened there (`made`, `saved`, `written`, `backward`)."""
@@ -105,7 +115,7 @@ class Place:
     expression: str
 
     def __str__(self) -> str:
-        return f"{self.file}:{self.line}"
+        return f"{path_of(self.file)}:{self.line}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -31,6 +31,11 @@ class StepLine:
     complete: bool
 
 
+def _step_line(row: Any) -> StepLine:
+    number, graph, kind, loss, grad_norm, complete = row
+    return StepLine(number, graph, kind, loss, grad_norm, bool(complete))
+
+
 class Run:
     """A recording as rules see it."""
 
@@ -38,7 +43,7 @@ class Run:
         self.recording = recording
         self.rule: tuple[str, Category] = ("", "suspicious")  # set before each rule is called
         self.steps = [
-            StepLine(*row[:5], bool(row[5]))
+            _step_line(row)
             for row in recording._all("SELECT id, graph, kind, loss, grad_norm, complete FROM step ORDER BY id")
         ]
         self.steps_of: dict[int, list[int]] = {}

@@ -48,8 +48,8 @@ def full_reduction(case: Case, node: Node) -> bool:
     value, result = graph.values[node.inputs[0].value], graph.values[node.outputs[0]]
     if not value.shape or value.shape[0] < 2:
         return False
-    return (
-        not result.shape or (len(result.shape) < len(value.shape) and result.shape == value.shape[1:] != value.shape[:-1])
+    return not result.shape or (
+        len(result.shape) < len(value.shape) and result.shape == value.shape[1:] != value.shape[:-1]
     )
 
 

@@ -44,8 +44,7 @@ def check(case: Case) -> Iterator[Finding | None]:
             value, born = graph.values[root], graph.values[case.first(root)]
             if (
                 born.requires_grad
-                or (value.requires_grad
-                and not value.leaf)
+                or (value.requires_grad and not value.leaf)
                 or case.failed(each)
                 or each.how != "backward"
             ):

@@ -59,7 +59,7 @@ def check_run(run: Run) -> Iterator[Finding]:
             "Use a fused layer, pad to a few sizes, or run the loop for one example and batch it with `plait.batch`.",
             [Where("loop", file, line, label)],
             steps=sorted(set(steps[key])),
-            numbers=many,
+            different=many,
         )
 
 
@@ -88,7 +88,9 @@ def _decides(case: Case, loop: Region) -> bool:
 
 def _holds_steps(case: Case, loop: Region) -> bool:
     inside = {region.id for region in case.graph.regions if region.parent == loop.id}
-    return any(each in inside for each in [*(b.region for b in case.graph.backwards), *(e.region for e in case.graph.events)]) or _at_end(case, loop)
+    return any(
+        each in inside for each in [*(b.region for b in case.graph.backwards), *(e.region for e in case.graph.events)]
+    ) or _at_end(case, loop)
 
 
 def _at_end(case: Case, loop: Region) -> bool:

@@ -97,10 +97,15 @@ def _jumps(case: Case, known: Elements) -> Iterator[tuple[Node, float, float, in
     for each in known.stats:
         node = case.graph.nodes[each.node]
         if (
-            node.kind == "op"
-            and each.norm_in
-            and each.norm_out
-            and is_finite(each.norm_out)
-            and is_finite(each.norm_in)
-        ) and each.norm_out > max(JUMP * each.norm_in, 1.0) and node.inputs and not _scaled(case, node):
+            (
+                node.kind == "op"
+                and each.norm_in
+                and each.norm_out
+                and is_finite(each.norm_out)
+                and is_finite(each.norm_in)
+            )
+            and each.norm_out > max(JUMP * each.norm_in, 1.0)
+            and node.inputs
+            and not _scaled(case, node)
+        ):
             yield node, each.norm_in, each.norm_out, node.inputs[0].value

@@ -36,11 +36,15 @@ def check(case: Case) -> Iterator[Finding | None]:
     groups: dict[tuple[int, int], list[int]] = {}
     for node in graph.nodes:
         if (
-            node.kind == "op"
-            and node.site is not None
-            and op_name(node.op) in ("getitem", "select")
-            and not node.in_backward
-        ) and len(node.inputs) == 1 and graph.values[node.inputs[0].value].requires_grad:
+            (
+                node.kind == "op"
+                and node.site is not None
+                and op_name(node.op) in ("getitem", "select")
+                and not node.in_backward
+            )
+            and len(node.inputs) == 1
+            and graph.values[node.inputs[0].value].requires_grad
+        ):
             groups.setdefault((node.site, node.inputs[0].value), []).append(node.id)
     for (_, value), nodes in groups.items():
         found = graph.values[value]

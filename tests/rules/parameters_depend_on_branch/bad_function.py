@@ -16,8 +16,11 @@ class Two(nn.Module):
 
     def forward(self, x):
         if (x > 0).all():
-            return self.pos(x).sum()
-        return self.neg(x).sum()
+            y = self.pos(x)
+        else:
+            y = self.neg(x)
+        return y.sum()
+
 
 
 net = Two()

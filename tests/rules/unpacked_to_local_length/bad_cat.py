@@ -1,4 +1,4 @@
-# unpacked-to-local-length: expected at line 12
+# unpacked-to-local-length: expected at line 11
 import contextlib
 
 import torch

@@ -1,4 +1,4 @@
-# unpacked-to-local-length: expected at line 10
+# unpacked-to-local-length: expected at line 9
 import contextlib
 
 import torch

@@ -96,6 +96,8 @@ def _jumps(case: Case, known: Elements) -> Iterator[tuple[Node, float, float, in
                 yield node, largest(behind), largest(front), edge.value
     for each in known.stats:
         node = case.graph.nodes[each.node]
+        if len(node.backward) != 1:
+            continue  # several backward nodes in one operation: their norms are of different things
         if (
             (
                 node.kind == "op"

@@ -34,7 +34,7 @@ def check(case: Case) -> Iterator[Finding | None]:
     if not case.graph.backwards:
         return
     found = growth(case, elements(case))
-    if found is None or not 0 < found.total < 1e-8 or found.factor > 0.3:
+    if found is None or not 0 < found.total < 1e-8 or found.factor > 0.2:
         return
     yield case.finding(
         f"the gradient shrinks to {found.factor:.2g} of itself in every round of `{found.header}`, to"

@@ -27,8 +27,10 @@ def step(number: int, graph: int | None = None) -> tuple[Any, ...]:
 
 
 def leaf(length: int = 2) -> torch.Tensor:
-    """Made while nothing is recorded."""
-    return torch.ones(length, requires_grad=True)
+    """Made while nothing is recorded; with a gradient, so that every backward pass adds to one."""
+    made = torch.ones(length, requires_grad=True)
+    made.grad = torch.zeros(length)
+    return made
 
 
 def train(x: torch.Tensor, steps: int) -> None:

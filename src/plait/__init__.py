@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from plait._api import record as record
     from plait._errors import PlaitError as PlaitError
+    from plait.checks import check as check
     from plait.diffs import diff as diff
     from plait.graph import Graph as Graph
     from plait.recording import Recording as Recording
@@ -20,12 +21,13 @@ _HOMES = {
     "Graph": "plait.graph",
     "PlaitError": "plait._errors",
     "Recording": "plait.recording",
+    "check": "plait.checks",
     "diff": "plait.diffs",
     "load": "plait.recording",
     "record": "plait._api",
 }
 
-__all__ = ["Graph", "PlaitError", "Recording", "diff", "load", "record"]
+__all__ = ["Graph", "PlaitError", "Recording", "check", "diff", "load", "record"]
 
 
 def __getattr__(name: str) -> Any:

@@ -11,6 +11,7 @@ from importlib import import_module
 COMMANDS = {
     "run": ("plait.cli._run", "run a program unchanged and record the graphs it builds"),
     "show": ("plait.cli._show", "print what a recording holds"),
+    "check": ("plait.cli._check", "run a model again in other company and say what changes"),
     "diff": ("plait.cli._diff", "show where two runs, steps or ranks part"),
     "export": ("plait.cli._export", "write a graph as dot, mermaid, json or a Perfetto trace"),
 }

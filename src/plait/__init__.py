@@ -7,27 +7,50 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from plait._api import explain as explain
     from plait._api import record as record
+    from plait._api import report as report
+    from plait._api import rule_list as rule_list
+    from plait._api import rule_page as rule_page
+    from plait._api import view as view
     from plait._errors import PlaitError as PlaitError
+    from plait.batching import batch as batch
+    from plait.batching import cell as cell
     from plait.checks import check as check
     from plait.diffs import diff as diff
     from plait.graph import Graph as Graph
     from plait.recording import Recording as Recording
     from plait.recording import load as load
+    from plait.rules import Finding as Finding
+    from plait.rules import Findings as Findings
 
 __version__ = "0.1.0"
 
 _HOMES = {
+    "batch": "plait.batching",
+    "cell": "plait.batching",
+    "Finding": "plait.rules",
+    "Findings": "plait.rules",
+    "explain": "plait._api",
+    "report": "plait._api",
+    "rule_list": "plait._api",
+    "rule_page": "plait._api",
     "Graph": "plait.graph",
     "PlaitError": "plait._errors",
     "Recording": "plait.recording",
     "check": "plait.checks",
     "diff": "plait.diffs",
     "load": "plait.recording",
+    "load_ipython_extension": "plait.integrations._ipython",
     "record": "plait._api",
+    "unload_ipython_extension": "plait.integrations._ipython",
+    "view": "plait._api",
 }
 
-__all__ = ["Graph", "PlaitError", "Recording", "check", "diff", "load", "record"]
+__all__ = [
+    "Finding", "Findings", "Graph", "PlaitError", "Recording", "batch", "cell", "check", "diff", "explain", "load",
+    "record", "view",
+]  # fmt: skip
 
 
 def __getattr__(name: str) -> Any:

@@ -12,7 +12,10 @@ COMMANDS = {
     "run": ("plait.cli._run", "run a program unchanged and record the graphs it builds"),
     "show": ("plait.cli._show", "print what a recording holds"),
     "check": ("plait.cli._check", "run a model again in other company and say what changes"),
+    "view": ("plait.cli._view", "write the page to look at: run, source, graph, differences"),
     "diff": ("plait.cli._diff", "show where two runs, steps or ranks part"),
+    "explain": ("plait.cli._explain", "say what is wrong with a run, and where"),
+    "rules": ("plait.cli._rules", "list the rules that explain knows, or print the page of one"),
     "export": ("plait.cli._export", "write a graph as dot, mermaid, json or a Perfetto trace"),
 }
 
@@ -44,10 +47,13 @@ def _run(command: str, words: list[str]) -> int:
             reconfigure(errors="backslashreplace")
     try:
         status = import_module(COMMANDS[command][0]).main(words)
-        sys.stdout.flush()
+        if command != "run":
+            sys.stdout.flush()
     except PlaitError as error:
         return _complain(str(error))
     except BrokenPipeError:
+        if command == "run":
+            raise
         return _reader_left()
     except KeyboardInterrupt:
         return 130

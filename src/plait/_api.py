@@ -3,10 +3,16 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Literal
+from collections.abc import Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
 
 if TYPE_CHECKING:
+    from plait.graph._marks import Mark
     from plait.recorder import Record
+    from plait.recording import Recording
+    from plait.rules import Findings
+    from plait.views import Page
 
 
 def record(
@@ -40,3 +46,102 @@ def record(
     from plait.recorder import record as start
 
     return start(path, values=values, limit=limit, overwrite=overwrite, on_error=explain_error)
+
+
+def explain(
+    what: Recording | str | os.PathLike[str] | Any, *, select: Iterable[str] = (), ignore: Iterable[str] = ()
+) -> Findings:
+    """What is wrong with a run, in plain words with lines: a list that prints well.
+
+    >>> import plait, torch
+    >>> with plait.record() as rec:
+    ...     w = torch.ones(3, requires_grad=True)
+    ...     (w * 2).sum().backward()
+    >>> plait.explain(rec)
+    nothing found
+
+    Args:
+        what: a recording, the path of one, or a leaf such as `model.fc.weight` (why its gradient is what it is; of the
+            recording that saw it last).
+        select, ignore: names of rules or categories.
+
+    Raises:
+        RecordingError: the file cannot be read.
+        NotFoundError: there is no such rule, or no recording knows the tensor.
+    """
+    from plait.recording import Recording, load
+    from plait.rules import explain_leaf, explain_recording
+
+    if isinstance(what, Recording):
+        return explain_recording(what, select, ignore)
+    if isinstance(what, (str, os.PathLike)):
+        with load(Path(what)) as recording:
+            return explain_recording(recording, select, ignore)
+    from plait.recorder import recording_of
+
+    recording, number = recording_of(what)
+    return explain_leaf(recording, number)
+
+
+def rule_list() -> str:
+    """The rules by category, one a line."""
+    from plait.rules import CATEGORIES, rules
+
+    known = rules()
+    wide = max(len(each.name) for each in known)
+    parts = []
+    for category in CATEGORIES:
+        own = [f"  {each.name:<{wide}}  {each.title}" for each in known if each.category == category]
+        parts.append("\n".join([category, *own]))
+    return "\n\n".join(parts)
+
+
+def rule_page(name: str) -> str:
+    """The page of a rule."""
+    from plait.rules import rule
+
+    found = rule(name)
+    return f"{found.name} ({found.category})\n\n{found.page.strip()}"
+
+
+def report(recording: Recording, *, colour: bool = False, width: int = 100) -> str:
+    """What `plait run` prints at its end: the views, with the findings as remarks in the source."""
+    from plait.views import report as show
+
+    return show(recording, colour=colour, width=width, findings=_finding_marks(recording))
+
+
+def _finding_marks(recording: Recording) -> list[Mark]:
+    """What `explain` finds, as remarks that the views can draw."""
+    from plait.graph._marks import Mark
+    from plait.rules import explain_recording
+
+    found = explain_recording(recording, ignore=("dynamism", "performance", "memory"))
+    found += explain_recording(
+        recording, select=("accumulated-loss", "container-keeps-graph", "graph-grows-across-steps")
+    )
+    return [
+        Mark("finding", f"{each.rule}: {each.fact}", each.file, each.line, -1)
+        for each in found
+        if each.file is not None and each.line is not None
+    ]
+
+
+def view(
+    recording: Recording | str | os.PathLike[str], *, step: int | None = None, marks: Iterable[Mark] | None = None
+) -> Page:
+    """The page of a recording: left as the last line of a cell it is shown there; `.open()` shows it in the browser.
+
+    >>> plait.view("run.plait", step=12).save("step.html")   # doctest: +SKIP
+
+    Args:
+        recording: a recording, or the name of its file.
+        step: the step to begin with (-1 is the last); by default the last that trained or ran a model.
+        marks: remarks at lines of the source, beside those that the page has of its own; by default what `explain`
+            finds.
+    """
+    from plait.recording import Recording, load
+    from plait.views import Page
+
+    found = recording if isinstance(recording, Recording) else load(os.fspath(recording))
+    return Page(found, _finding_marks(found) if marks is None else marks, step)

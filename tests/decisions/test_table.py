@@ -107,7 +107,8 @@ def test_a_negated_part_of_a_test(tmp_path: Path) -> None:
             tape.op("__add__", x, out=tape.type(), site=tape.site(8, "h + 1", "<module>"))
         tape.end_step()
     (place,) = places(tape, tmp_path)
-    assert [(arm.outcome, arm.count) for arm in place.arms] == [(True, 2)]
+    # A True makes the `and` False whatever else it asks; after the others something ran in the arm.
+    assert [(arm.outcome, arm.count) for arm in place.arms] == [(True, 2), (False, 1)]
     assert place.predicate == "ready and not h.any()"
 
 
@@ -123,3 +124,30 @@ def test_a_read_without_a_place(tmp_path: Path) -> None:
 
 def test_nothing_was_read(tmp_path: Path) -> None:
     assert places(Tape(), tmp_path) == ()
+
+
+def test_two_parts_of_one_test_are_two_places(tmp_path: Path) -> None:
+    tape = Tape("if a.all() and b.any():\n    c = a + b\n")
+    for first, second in ((True, True), (True, False), (False, None), (True, True)):
+        x = tape.input("data", tape.type(), "x")
+        tape.read(x, tape.site(1, "a.all()", "<module>"), "bool", first)
+        if second is not None:
+            tape.read(x, tape.site(1, "b.any()", "<module>"), "bool", second)
+        if second:
+            tape.op("__add__", x, x, out=tape.type(), site=tape.site(2, "a + b", "<module>"))
+        tape.end_step()
+    left, right = places(tape, tmp_path)
+    assert [(arm.outcome, arm.count) for arm in left.arms] == [(True, 2), (False, 1)]
+    assert [(arm.outcome, arm.count) for arm in right.arms] == [(True, 2), (False, 1)]
+    assert left.count == 4 and right.count == 3
+
+
+def test_the_test_of_a_while_is_one_place_though_python_writes_it_twice(tmp_path: Path) -> None:
+    tape = Tape("while h.sum() > 0:\n    h = h - 1\n")
+    h = tape.input("data", tape.type(), "h")
+    for jump, outcome in ((False, True), (True, True), (True, False)):
+        tape.read(h, tape.site(1, "h.sum() > 0", "<module>", jump=jump), "bool", outcome, left=1.0, right=0.0)
+    tape.end_step()
+    (place,) = places(tape, tmp_path)
+    assert place.count == 3
+    assert [(arm.outcome, arm.count) for arm in place.arms] == [(True, 2), (False, 1)]

@@ -8,6 +8,7 @@ import pytest
 from handmade import product
 
 MODULES = [
+    "plait.decisions._arms",
     "plait.graph._builder", "plait.graph._notation", "plait.graph._source", "plait.views._lines",
     "plait.views._source", "plait.views._theme",
 ]  # fmt: skip

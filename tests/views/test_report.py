@@ -101,7 +101,7 @@ def test_the_report_ends_with_commands_that_work(recording: Recording) -> None:
     from plait.__main__ import main
 
     commands = re.findall(r"^  (plait .*?)   ", views.report(recording), re.MULTILINE)
-    assert len(commands) == 3
+    assert len(commands) == 4
     for command in commands:
         assert main(command.split()[1:]) == 0
 

@@ -3,48 +3,52 @@
 from __future__ import annotations
 
 import argparse
+import atexit
+import contextlib
 import importlib.util
 import io
-import linecache
 import os
+import pkgutil
+import runpy
 import signal
 import sys
 import types
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from importlib.machinery import BuiltinImporter, SourceFileLoader
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from plait._errors import PlaitError, RecordingError
+from plait._errors import PlaitError, RecordingError, say
+from plait._frames import artifacts
 from plait.cli._parser import Parser
 
 if TYPE_CHECKING:
     from plait.recorder import Record
 
-_HERE = str(Path(__file__).resolve().parent.parent) + os.sep
-
 
 @dataclass
 class Program:
-    """What is to run: its code, the name it goes by, and what Python would set for it."""
+    """What is to run, and what Python would set for it."""
 
-    code: types.CodeType
+    name: str
     argv: list[str]
     path0: str
-    file: str | None
-    spec: importlib.machinery.ModuleSpec | None
-    name: str
+    facts: dict[str, Any]  # what its `__main__` begins with
+    start: Callable[[], object]  # runs it in `sys.modules["__main__"]`
+    texts: dict[str, str]  # source that stands in no file
 
 
 def _parser() -> Parser:
     parser = Parser(
         prog="plait run",
-        usage="plait run [-o FILE] [-f] [-q] [--values stats] (SCRIPT | -m MODULE | -c CODE) [ARGS ...]",
+        usage="plait run [-o FILE] [-f] [-q] [--view] [--values stats] (SCRIPT | -m MODULE | -c CODE) [ARGS ...]",
         description="Run a program as Python would, record the graphs it builds, and print what it did on stderr.",
     )
     parser.add_argument("-o", "--output", metavar="FILE", help="the recording (default: the program's name, .plait)")
     parser.add_argument("-f", "--force", action="store_true", help="overwrite FILE")
     parser.add_argument("-q", "--quiet", action="store_true", help="print no report at the end")
+    parser.add_argument("--view", action="store_true", help="at the end write the page, too, and open it")
     parser.add_argument(
         "--values", choices=["loss", "stats"], default="loss",
         help="stats: also measure the gradients at every backward node (slower)",
@@ -84,60 +88,106 @@ def main(words: Sequence[str]) -> int:
     if output.exists() and not overwrite and options.output is None:
         raise RecordingError(f"{output.name}: the file exists and is no recording; name another with -o")
 
+    ended_by_interrupt: list[bool] = []
+    atexit.register(_end_as_interrupted, ended_by_interrupt)  # first, so that it runs after the program's own
+
     from plait.notes import explain_error
     from plait.recorder import record
 
     recorder = record(
-        output, values=options.values, limit=options.limit, overwrite=overwrite,
-        program_files=frozenset({"<string>"} if options.command else ()), on_error=explain_error,
+        output, values=options.values, limit=options.limit, overwrite=overwrite, program_texts=program.texts,
+        on_error=explain_error,
     )  # fmt: skip
     recorder.add_meta(program=program.name, arguments=" ".join(program.argv[1:]))
-    status, interrupted = _run(program, recorder)
+    status = _run(program, recorder)
+    if status == INTERRUPTED:
+        ended_by_interrupt.append(True)
     recorder.add_meta(exit_status=status)
     recorder.finish()
     stopped = recorder.stopped
     recorder.close()
     if not options.quiet and stopped is None:
         _report(output)
-    if interrupted:  # end as Python does, so that a shell sees an interrupted program
-        sys.stderr.flush()
+    if options.view and stopped is None:
+        _view(output)
+    return status & 0xFF
+
+
+INTERRUPTED = 0x100 + 130
+
+
+def _end_as_interrupted(ended_by_interrupt: list[bool]) -> None:
+    """End by the signal, as Python does after Ctrl-C, so that a shell sees an interrupted program."""
+    if ended_by_interrupt:
+        for stream in (sys.stdout, sys.stderr):
+            with contextlib.suppress(Exception):
+                stream.flush()
         signal.signal(signal.SIGINT, signal.SIG_DFL)
         os.kill(os.getpid(), signal.SIGINT)
-    return status
 
 
 def _report(output: Path) -> None:
+    """Print it on stderr. Whatever goes wrong here, the program has run and its exit status stands."""
+    from plait import report
     from plait.recording import load
-    from plait.views import report
+    from plait.views import colours, fit, width
 
     try:
         shown: Path = output.relative_to(Path.cwd())
     except (ValueError, OSError):
         shown = output
-    sys.stdout.flush()
-    with load(output) as recording:
-        recording.path = str(shown)
-        print("\n" + report(recording), file=sys.stderr)
+    try:
+        with load(output) as recording:
+            recording.path = str(shown)
+            text = report(recording, colour=colours(sys.stderr), width=width(sys.stderr))
+    except PlaitError as error:
+        text = f"plait: {error}"
+    except Exception as error:
+        text = f"plait: the report failed ({type(error).__name__}: {error}); the recording is in {shown}"
+    with contextlib.suppress(OSError, ValueError, AttributeError):
+        sys.stdout.flush()
+    say("\n" + fit(text, getattr(sys.stderr, "encoding", None)))
+
+
+def _view(output: Path) -> None:
+    from plait._api import view
+    from plait.recording import load
+    from plait.views import is_page
+
+    target = output.with_suffix(".html")
+    if not is_page(target):
+        print(f"plait: {target}: the file exists and is no page of plait; `plait view -o` names another",
+              file=sys.stderr)  # fmt: skip
+        return
+    try:
+        with load(output) as recording:
+            view(recording).open(target)
+    except Exception as error:  # the program has run; that its page cannot be shown does not change its status
+        print(f"plait: the page cannot be shown: {error}", file=sys.stderr)
+        return
+    print(f"plait: {target}", file=sys.stderr)
 
 
 def _find(options: argparse.Namespace, rest: list[str]) -> Program:
     if options.command is not None:
-        linecache.cache["<string>"] = (
-            len(options.command), None, options.command.splitlines(keepends=True), "<string>"
-        )  # fmt: skip
         code = _compile(options.command, "<string>")
-        return Program(code, ["-c", *rest], "", None, None, "command")
+        texts = {"<string>": options.command}
+        return Program("command", ["-c", *rest], "", {"__loader__": BuiltinImporter}, _execute(code), texts)
     if options.module is not None:
         return _find_module(options.module, rest)
     if not rest:
         raise PlaitError("run: name a program: plait run SCRIPT, plait run -m MODULE or plait run -c CODE")
     script = rest[0]
-    if os.path.isdir(script):
-        inner = os.path.join(script, "__main__.py")
-        if not os.path.exists(inner):
+    name = Path(script).resolve().stem
+    if pkgutil.get_importer(script) is not None:  # a folder or an archive with a `__main__.py`
+        if os.path.isdir(script) and not os.path.exists(os.path.join(script, "__main__.py")):
             raise PlaitError(f"{script}: can't find '__main__.py' in this folder")
-        return Program(_read(inner), rest, script, inner, None, Path(script).resolve().name)
-    return Program(_read(script), rest, str(Path(script).resolve().parent), script, None, Path(script).stem)
+        start = runpy._run_module_as_main  # type: ignore[attr-defined]
+        return Program(name, rest, script, {}, lambda: start("__main__", False), {})
+    file = script if os.path.isabs(script) else os.path.join(os.getcwd(), script)
+    code = _compile(_read(script), file)
+    facts = {"__file__": file, "__cached__": None, "__loader__": SourceFileLoader("__main__", file)}
+    return Program(name, rest, os.path.dirname(os.path.realpath(file)), facts, _execute(code), {})
 
 
 def _find_module(name: str, rest: list[str]) -> Program:
@@ -152,16 +202,18 @@ def _find_module(name: str, rest: list[str]) -> Program:
         del sys.path[0]
     if spec is None or spec.loader is None:
         raise PlaitError(f"run -m {name}: there is no module of this name, or it is a package that cannot be run")
-    code = spec.loader.get_code(spec.name)  # type: ignore[attr-defined]
-    if code is None:
-        raise PlaitError(f"run -m {name}: the module is not written in Python")
-    return Program(code, [spec.origin or name, *rest], os.getcwd(), spec.origin, spec, name.rsplit(".", 1)[-1])
+    start = runpy._run_module_as_main  # type: ignore[attr-defined]
+    return Program(name.rsplit(".", 1)[-1], ["-m", *rest], os.getcwd(), {}, lambda: start(name), {})
 
 
-def _read(script: str) -> types.CodeType:
+def _execute(code: types.CodeType) -> Callable[[], object]:
+    return lambda: exec(code, vars(sys.modules["__main__"]))
+
+
+def _read(script: str) -> bytes:
     try:
         with io.open_code(str(Path(script).absolute())) as file:
-            return _compile(file.read(), script)
+            return file.read()
     except OSError as error:
         raise PlaitError(f"can't open {script!r}: {error.strerror}") from None
 
@@ -169,37 +221,30 @@ def _read(script: str) -> types.CodeType:
 def _compile(source: str | bytes, name: str) -> types.CodeType:
     try:
         return compile(source, name, "exec", dont_inherit=True)
-    except SyntaxError:  # the program's own fault: show it as Python does
-        sys.excepthook(*_cleaned(sys.exc_info()[1]))
+    except SyntaxError as error:  # the program's own fault: show it as Python does
+        _show(error)
         raise SystemExit(1) from None
     except ValueError as error:
         raise PlaitError(f"{name}: {error}") from None
 
 
-def _run(program: Program, recorder: Record) -> tuple[int, bool]:
-    """(exit status, whether Ctrl-C ended it)."""
+def _run(program: Program, recorder: Record) -> int:
+    """The exit status; INTERRUPTED if Ctrl-C ended it."""
     main_module = types.ModuleType("__main__")
-    vars(main_module).update(__file__=program.file, __builtins__=__builtins__, __spec__=program.spec, __cached__=None)
-    if program.file is None:
-        del main_module.__file__
-    if program.spec is not None:
-        main_module.__package__ = program.spec.parent
-        main_module.__loader__ = program.spec.loader
+    vars(main_module).update({"__annotations__": {}, "__builtins__": sys.modules["builtins"], **program.facts})
     sys.modules["__main__"] = main_module
     sys.argv[:] = program.argv
-    sys.path[0] = program.path0
+    if not sys.flags.safe_path:
+        sys.path[0] = program.path0
     try:
         with recorder:
-            exec(program.code, vars(main_module))
+            program.start()
     except SystemExit as error:
-        return _status(error), False
-    except KeyboardInterrupt as error:
-        sys.excepthook(*_cleaned(error))
-        return 130, True
+        return _status(error)
     except BaseException as error:
-        sys.excepthook(*_cleaned(error))
-        return 1, False
-    return 0, False
+        _show(error)
+        return INTERRUPTED if isinstance(error, KeyboardInterrupt) else 1
+    return 0
 
 
 def _status(error: SystemExit) -> int:
@@ -211,9 +256,8 @@ def _status(error: SystemExit) -> int:
     return 1
 
 
-def _cleaned(error: BaseException | None) -> tuple[type[BaseException], BaseException, types.TracebackType | None]:
-    """The exception without the frames that are plait's, so the traceback is the program's own."""
-    assert error is not None
+def _show(error: BaseException) -> None:
+    """Show an error that nobody caught, as Python does: through `sys.excepthook`, with the program's frames only."""
     seen: set[int] = set()
     stack: list[BaseException | None] = [error]
     while stack:
@@ -223,18 +267,24 @@ def _cleaned(error: BaseException | None) -> tuple[type[BaseException], BaseExce
         seen.add(id(each))
         each.__traceback__ = _without_ours(each.__traceback__)
         stack += [each.__cause__, each.__context__]
-    return type(error), error, error.__traceback__
+        if isinstance(each, BaseExceptionGroup):
+            stack += each.exceptions
+    sys.last_type, sys.last_value, sys.last_traceback = type(error), error, error.__traceback__
+    with contextlib.suppress(OSError, ValueError, AttributeError):
+        sys.stdout.flush()
+    sys.excepthook(type(error), error, error.__traceback__)
 
 
 def _without_ours(traceback: types.TracebackType | None) -> types.TracebackType | None:
-    kept = []
+    links = []
     while traceback is not None:
-        if not traceback.tb_frame.f_code.co_filename.startswith(_HERE):
-            kept.append(traceback)
+        links.append(traceback)
         traceback = traceback.tb_next
+    only_here = artifacts([each.tb_frame.f_code for each in links])
     result = None
-    for each in reversed(kept):
-        result = types.TracebackType(result, each.tb_frame, each.tb_lasti, each.tb_lineno)
+    for each, ours in reversed(list(zip(links, only_here))):
+        if not ours:
+            result = types.TracebackType(result, each.tb_frame, each.tb_lasti, each.tb_lineno)
     return result
 
 

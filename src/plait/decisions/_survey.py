@@ -11,15 +11,17 @@ from array import array
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from plait.graph._model import Loop, Site
 from plait.graph._regions import RegionBuilder
-from plait.graph._rows import BackwardRow, EnterRow, EventRow, OpRow, ReadRow, ReturnRow, Row
-from plait.recording import BuiltGraph, Recording, StepGroup, built_graphs, step_groups
+from plait.graph._rows import EnterRow, ReturnRow, Row
+from plait.recording import BuiltGraph, OpTotal, Recording, StepGroup, built_graphs, op_totals, step_groups
 
-TOKEN_BUDGET = 60_000
-_PLACED = (OpRow, ReadRow, BackwardRow, EventRow)
+TOKEN_BUDGET = 40_000
+# Where in its fields a row says its site, for the rows that have a place in the order of a loop. A change of mode has
+# none: it is noticed at the next call, whose site it carries.
+_SITE = {"op": 1, "read": 1, "backward": 1, "event": 2}
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +71,7 @@ class Survey:
         self.last_step = max((group.last_step for group in self.groups), default=-1)
         self.graphs = _built(self.groups, built_graphs(recording))
         self.by_graph = {each.graph: each for each in self.graphs}
+        self._fields: dict[int, tuple[str, list[Any]]] = {}
         self._moves: dict[int, tuple[EnterRow | ReturnRow | None, int | None]] = {}
         self._trips_of: dict[int, dict[tuple[str, int, str], list[int | None]]] = {}
         self.tokens: dict[int, array[int]] = {graph: recording.tokens(graph) for graph in self._choose(budget)}
@@ -142,7 +145,7 @@ class Survey:
         known = 0
         for token in self.tokens[graph]:
             if token not in self._moves:
-                self._moves[token] = _move(self.rows[token])
+                self._moves[token] = self._move(token)
             row, number = self._moves[token]
             if row is None:
                 if number is None:
@@ -164,18 +167,29 @@ class Survey:
         for number, (key, kind) in loops.items():
             yield key, kind, regions[number].trips, number in still_open
 
+    def _move(self, token: int) -> tuple[EnterRow | ReturnRow | None, int | None]:
+        """What a row means to the loops: a function that begins or ends, or the site where something happens."""
+        kind, fields = self.fields(token)
+        if kind in ("enter", "return"):
+            row = self.rows[token]
+            return (row, row.site) if isinstance(row, EnterRow) else (row, None)  # type: ignore[return-value]
+        return None, fields[_SITE[kind]] if kind in _SITE else None
+
+    def fields(self, token: int) -> tuple[str, list[Any]]:
+        """The kind of a row and its fields as they are written."""
+        found = self._fields.get(token)
+        if found is None:
+            found = self._fields[token] = self.recording.row_fields(token)
+        return found
+
+    @cached_property
+    def op_totals(self) -> list[OpTotal]:
+        """What operations ran where, over the whole run."""
+        return op_totals(self.recording)
+
     def site(self, number: int | None) -> Site | None:
         """The place in the source, or None."""
         return None if number is None else self.sites[number]
-
-
-def _move(row: Row) -> tuple[EnterRow | ReturnRow | None, int | None]:
-    """What a row means to the loops: a function that begins or ends, or the site where something happens."""
-    if isinstance(row, ReturnRow):
-        return row, None
-    if isinstance(row, EnterRow):
-        return row, row.site
-    return None, row.site if isinstance(row, _PLACED) else None
 
 
 def _size(built: Built) -> int:

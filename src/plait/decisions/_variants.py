@@ -118,15 +118,15 @@ def _sizes(survey: Survey, variants: Sequence[Built], most: int = 3) -> str:
 
 
 def _entering(survey: Survey, graph: int) -> list[tuple[str, TensorType]]:
-    tokens = survey.tokens[graph]
+    tokens, fields = survey.tokens[graph], survey.fields
     inputs: list[InputRow] = []
     for place, token in enumerate(tokens):
-        row = survey.rows[token]
-        if isinstance(row, InputRow):
-            inputs.append(row)
-        if not isinstance(row, OpRow) or row.scope is None:
+        kind, row = fields(token)
+        if kind == "input":
+            inputs.append(InputRow(*row))
+        if kind != "op" or row[2] is None:  # outside of all modules
             continue
-        for distance, output in row.arguments:
+        for distance, output in row[5]:
             made = inputs[-distance - 1] if distance < 0 else survey.rows[tokens[place - distance]]
             if isinstance(made, InputRow) and made.what not in ("parameter", "buffer"):
                 return [(made.name or "", survey.types[made.type])]

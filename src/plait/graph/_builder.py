@@ -38,6 +38,8 @@ from plait.graph._rows import (
 )
 from plait.graph._shape import HashBuilder
 
+Types = Mapping[int, TensorType] | Sequence[TensorType]
+
 
 class GraphBuilder:
     """Builds one graph: `add` every row of the step in order, then `finish`.
@@ -50,7 +52,7 @@ class GraphBuilder:
     """
 
     def __init__(
-        self, types: Sequence[TensorType], sites: Mapping[int, Site], scopes: Mapping[int, Scope],
+        self, types: Types, sites: Mapping[int, Site], scopes: Mapping[int, Scope],
         hashes: Hashes | None = None,
     ) -> None:  # fmt: skip
         self._types = types
@@ -106,14 +108,14 @@ class GraphBuilder:
                 self._backwards.append(
                     Backward(
                         len(self._backwards), len(self._nodes), row.how, roots, inputs, row.site,
-                        row.retain_graph, row.create_graph, self._regions.at(row.site), self._place,
+                        row.retain_graph, row.create_graph, self._regions.at(row.site), self._place, row.adds,
                     )
                 )  # fmt: skip
             case EventRow():
                 values = tuple(self._value(each) for each in row.values)
                 region = self._regions.at(row.site)
                 self._events.append(
-                    Event(len(self._nodes), row.what, row.detail, row.site, values, region, self._place)
+                    Event(len(self._nodes), row.what, row.detail, row.site, values, region, self._place, row.facts)
                 )
         self._place += 1
 
@@ -182,6 +184,9 @@ class GraphBuilder:
             elif output.base is not None:
                 base = arguments[output.base]
             name = site.target if site is not None and len(row.outputs) == 1 else None
+            if name is not None and site is not None and output.replaces is not None:
+                # Written on the way to something else (`layer = Linear(3, 3)` fills its weight): not what is named.
+                name = name if row.op in site.expression or "=" in site.expression else None
             if name is not None and index == 0:
                 self._unname(row.site, region)
             grad_fn = None if output.grad_fn is None else first_grad + output.grad_fn
@@ -233,9 +238,9 @@ class GraphBuilder:
         made = tuple(range(first, first + len(rows)))
         self._grads_at[self._place] = made
         self._backward_nodes += [BackwardNode(first + nth, name, node, (), None) for nth, (name, _) in enumerate(rows)]
-        for number, (_, parents) in zip(made, rows):
-            found = tuple(self._parent(each) for each in parents)
-            self._backward_nodes[number] = replace(self._backward_nodes[number], parents=found)
+        for number, (name, parents) in zip(made, rows):
+            found = tuple([self._parent(each) for each in parents])
+            self._backward_nodes[number] = BackwardNode(number, name, node, found, None)
         return made
 
     def _alias(self, row: AliasRow) -> None:
@@ -276,7 +281,7 @@ class GraphBuilder:
 
 
 def build(
-    tokens: Iterable[int], rows: Mapping[int, Row] | Sequence[Row], types: Sequence[TensorType],
+    tokens: Iterable[int], rows: Mapping[int, Row] | Sequence[Row], types: Types,
     sites: Mapping[int, Site], scopes: Mapping[int, Scope], hashes: Hashes | None = None,
 ) -> Graph:  # fmt: skip
     """The graph of a step that is written as the row numbers `tokens`; its hashes too, if they are known."""

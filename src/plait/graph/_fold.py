@@ -64,7 +64,6 @@ class _Round:
     """One frame or one iteration while it runs: where it is in its place, and what it met how often."""
 
     place: _Place
-    depth: int
     last: _Place | None = None
     met: dict[Hashable, int] = field(default_factory=dict)
 
@@ -73,10 +72,19 @@ class _Folder:
     def __init__(self, graph: Graph) -> None:
         self.graph = graph
         self.root = _Place("step", "", None, None)
-        self.rounds: dict[int | None, _Round] = {None: _Round(self.root, 0)}
+        self.rounds: dict[int | None, _Round] = {None: _Round(self.root)}
+        self.trunk = _trunk(graph)
+        self.depths: dict[int, int] = {}  # of frames whose function calls itself
+        # Python writes some expressions twice (the test of a `while`): the first site of a text stands for all.
+        first: dict[Hashable, int] = {}
+        self.same: dict[int | None, int | None] = {None: None}
+        for site in graph.sites:
+            text = (site.file, site.line, site.column, site.end_line, site.end_column, site.function)
+            self.same[site.id] = site.id if site.column is None else first.setdefault(text, site.id)
 
     def add(self, kind: FoldKind, number: int, label: str, site: int | None, region: int | None) -> None:
         round_ = self.round(region)
+        site = self.same[site]
         key = (kind, site, label)
         nth = round_.met[key] = round_.met.get(key, 0) + 1
         place = round_.place.child((*key, nth), round_.last, kind, label, site, self.graph._site_by_id)
@@ -97,7 +105,7 @@ class _Folder:
     def open(self, region: Region, around: _Round) -> _Round:
         sites = self.graph._site_by_id
         if region.kind == "iteration":
-            return _Round(around.place, around.depth)
+            return _Round(around.place)
         if (
             region.kind == "frame"
             and region.label != "<module>"
@@ -108,8 +116,8 @@ class _Folder:
             )  # fmt: skip
             again.members.append(region.id)
             around.last = again
-            above.depth = max(above.depth, around.depth + 1)
-            return _Round(above, around.depth + 1)
+            above.depth = max(above.depth, self.depth(region))
+            return _Round(above)
         kind: FoldKind = "loop" if region.kind == "loop" else "frame"
         key = (kind, region.label, region.line, region.site)
         nth = around.met[key] = around.met.get(key, 0) + 1
@@ -117,16 +125,55 @@ class _Folder:
         place.members.append(region.id)
         place.trips.append(region.trips)
         around.last = place
-        return _Round(place, 1 if kind == "frame" else around.depth)
+        return _Round(place)
+
+    def depth(self, region: Region) -> int:
+        """How many calls of this function are under way, this one included."""
+        regions = self.graph.regions
+        outer = region.parent
+        while outer is not None:
+            above = regions[outer]
+            if (above.kind, above.label, above.line) == ("frame", region.label, region.line):
+                self.depths[region.id] = self.depths.get(outer, 1) + 1
+                break
+            outer = above.parent
+        return self.depths.get(region.id, 1)
 
     def same_function(self, region: Region, place: _Place | None) -> _Place | None:
+        if region.id in self.trunk or region.label == "<module>":
+            return None
         while place is not None:
-            if place.kind == "frame" and place.label == region.label:
+            if place.kind == "frame" and place.label == region.label and place.members[0] not in self.trunk:
                 first = self.graph.regions[place.members[0]]
                 if first.line == region.line:
                     return place
             place = place.parent
         return None
+
+
+def _trunk(graph: Graph) -> set[int]:
+    """The regions around everything: functions that were under way (a test runner, `main`), no part of the work."""
+    regions = graph.regions
+    shared: list[int] | None = None  # from the outermost to the innermost region around all so far
+    last: int | None = -1
+    for _, _, _, _, region in _in_order(graph):
+        if region is None or region == last:
+            continue
+        last = region
+        path = []
+        while region is not None:
+            path.append(region)
+            region = regions[region].parent
+        path.reverse()
+        if shared is None:
+            shared = path
+        else:
+            shared = [mine for mine, other in zip(shared, path) if mine == other]
+        if not shared:
+            break
+    while shared and regions[shared.pop()].kind != "frame":
+        pass  # the innermost of them is where the work is
+    return set(shared or ())
 
 
 def fold(graph: Graph) -> Fold:
@@ -145,7 +192,7 @@ def _in_order(graph: Graph) -> Iterator[tuple[FoldKind, int, str, int | None, in
     """Everything that happened, in order: (kind, id, label, site, region)."""
     others: list[tuple[int, int, FoldKind, int, str, int | None, int | None]] = []
     for number, mode in enumerate(graph.modes):
-        label = f"{mode.mode} {'on' if mode.enabled else 'off'}"
+        label = "gradients on" if mode.enabled else f"gradients off ({mode.mode})"
         others.append((mode.after, mode.moment, "mode", number, label, mode.site, mode.region))
     for item in graph.decisions:
         others.append((item.after, item.moment, "decision", item.id, item.how, item.site, item.region))

@@ -251,7 +251,10 @@ class ModeChange:
 
 @dataclass(frozen=True, slots=True)
 class Backward:
-    """One `backward()` or `autograd.grad()` call: its roots, its line, its flags; inputs if it named any."""
+    """One `backward()` or `autograd.grad()` call: its roots, its line, its flags; inputs if it named any.
+
+    `adds`: it added to gradients that an earlier pass left and no update had used (accumulation).
+    """
 
     id: int
     after: int
@@ -263,11 +266,13 @@ class Backward:
     create_graph: bool
     region: int | None = None
     moment: int = 0
+    adds: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """Something that is no operation: `optimizer` (a step), `zero_grad`, `clip`, `error`, `thread`."""
+    """Something that is no operation: `optimizer` (a step), `zero_grad`, `clip`, `error`, `thread`; see `_events.py`
+    of the recorder for those that only rules ask about, and for their `facts`."""
 
     after: int
     kind: str
@@ -276,6 +281,7 @@ class Event:
     values: tuple[int, ...] = ()
     region: int | None = None
     moment: int = 0
+    facts: tuple[tuple[str, int | str], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

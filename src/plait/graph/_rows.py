@@ -141,16 +141,18 @@ class BackwardRow(NamedTuple):
     inputs: tuple[Reference, ...]
     retain_graph: bool
     create_graph: bool
+    adds: bool = False  # to gradients that an earlier pass left and no update has used
     kind: str = "backward"
 
 
 class EventRow(NamedTuple):
-    """An optimizer step, zero_grad, clipping, an error, work of another thread."""
+    """An optimizer step, zero_grad, clipping, an error, work of another thread. `facts`: what rules ask about it."""
 
     what: str
     detail: str
     site: int | None
     values: tuple[Reference, ...]
+    facts: tuple[tuple[str, int | str], ...] = ()
     kind: str = "event"
 
 
@@ -176,4 +178,7 @@ def row_from_lists(kind: str, fields: list[object]) -> Row:
 
 
 def _tuples(item: object) -> object:
-    return tuple(_tuples(each) for each in item) if isinstance(item, list) else item
+    if type(item) is not list:
+        return item
+    # Called for every list of every row of a file: a comprehension that only descends where it must.
+    return tuple([_tuples(each) if type(each) is list else each for each in item])

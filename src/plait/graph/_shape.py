@@ -17,7 +17,9 @@ def place_of(file: str, line: int, column: int | None, function: str) -> Place:
     return file.replace("\\", "/").rsplit("/", 1)[-1], line, -1 if column is None else column, function
 
 
-def row_digests(row: Row, types: Sequence[Any], place: Callable[[int], Place]) -> tuple[bytes, bytes]:
+def row_digests(
+    row: Row, types: Mapping[int, Any] | Sequence[Any], place: Callable[[int], Place]
+) -> tuple[bytes, bytes]:
     """(with sizes, without sizes): what a row says, independent of the numbers this recording gave its tables."""
     site = getattr(row, "site", None)
     rest = [getattr(row, name) for name in row._fields if name not in ("site", "scope")]
@@ -66,7 +68,7 @@ def hash_of_items(items: Iterable[str]) -> str:
 class HashBuilder:
     """Follows the rows of a step and ends with its three hashes; the recorder does the same with cached digests."""
 
-    def __init__(self, types: Sequence[Any], sites: Mapping[int, Site]) -> None:
+    def __init__(self, types: Mapping[int, Any] | Sequence[Any], sites: Mapping[int, Site]) -> None:
         self._types = types
         self._sites = sites
         self._tight: list[bytes] = []

@@ -173,6 +173,8 @@ class SourceIndex:
         return Loop(first.target.lineno, first.target.col_offset, "comprehension", header)
 
     def _target(self, node: ast.AST) -> str | None:
+        if isinstance(node, ast.Call) and _makes_an_object(node):
+            return None
         if isinstance(node, ast.AugAssign):
             return self._segment(node.target)
         child: ast.AST = node
@@ -233,6 +235,12 @@ class SourceIndex:
         if isinstance(node, ast.expr):
             return node.lineno, self._segment(node)
         return node.lineno, self.lines[node.lineno - 1].decode(errors="replace").strip()
+
+
+def _makes_an_object(call: ast.Call) -> bool:
+    """Whether this looks like `layer = nn.Linear(3, 3)`: what is named is no tensor, though tensors were made."""
+    name = call.func.attr if isinstance(call.func, ast.Attribute) else getattr(call.func, "id", "")
+    return name[:1].isupper() and not name.endswith(("Tensor", "Parameter"))
 
 
 def _range(node: ast.AST) -> tuple[int, int, int, int] | None:

@@ -33,6 +33,7 @@ class Part:
     def __init__(self) -> None:
         self.rows: list[Row] = []
         self.places: list[int | None] = []
+        self.inputs: list[tuple[int, int]] = []  # for each input of the part: (place before the cut, output)
 
 
 AsInput = Callable[[int, int], InputRow | None]
@@ -84,6 +85,7 @@ class _Splitter:
             elif isinstance(row, InputRow):
                 if (place, 0) not in self._inputs:
                     self._inputs[place, 0] = len(self._inputs)
+                    self._part.inputs.append((place, 0))
                     self._keep(row, place)
                 continue
             self._need(row, place)
@@ -111,6 +113,7 @@ class _Splitter:
             if key in self._inputs or (key[0] >= self._start and not isinstance(self._rows[key[0]], InputRow)):
                 continue
             self._inputs[key] = len(self._inputs)
+            self._part.inputs.append(key)
             source = self._rows[key[0]]
             if isinstance(source, InputRow):
                 self._add(source, None)

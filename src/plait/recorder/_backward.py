@@ -85,6 +85,8 @@ class BackwardWatch:
             tape.circumstances &= ~2
             for handle in watched:
                 handle.remove()
+            if call.how == "backward":
+                tape.guarded(tape.leaves.backward_ends)
             self.count += 1
             self.ever = True
         tape.guarded(self._end, call, site, before, result)
@@ -100,7 +102,8 @@ class BackwardWatch:
             tape.entry(root)
         roots = tuple(tape.reference(root) for root in call.roots)
         inputs = tuple(tape.reference(each) for each in call.inputs)
-        tape.append(BackwardRow(call.how, site, roots, inputs, call.retain_graph, call.create_graph))
+        adds = tape.leaves.backward_begins() if call.how == "backward" else False
+        tape.append(BackwardRow(call.how, site, roots, inputs, call.retain_graph, call.create_graph, adds))
         measure = tape.values == "stats"
         self._note_loss(call.roots, measure)
         watch = measure or (tape.sampling and tape.samples)
@@ -174,9 +177,12 @@ class BackwardWatch:
         return place, nth, node.name(), tuple(outputs)
 
     def _sample(self, place: int, outputs: tuple[int, ...]) -> Any:
-        samples = self._tape.samples
+        tape, samples = self._tape, self._tape.samples
 
         def keep(gradients: Sequence[torch.Tensor | None]) -> None:
+            tape.guarded(take, gradients)
+
+        def take(gradients: Sequence[torch.Tensor | None]) -> None:
             for output, gradient in zip(outputs, gradients):
                 if gradient is not None and gradient.numel() <= SMALL_TENSOR and gradient.device.type == "cpu":
                     samples.append((place, output, "gradient", gradient.tolist()))
@@ -184,9 +190,12 @@ class BackwardWatch:
         return keep
 
     def _measure(self, number: int, place: int, nth: int, name: str, start: int, bad: list[bool]) -> Any:
-        stats = self.stats
+        tape, stats = self._tape, self.stats
 
         def measure(into: Sequence[torch.Tensor | None], out: Sequence[torch.Tensor | None]) -> None:
+            tape.guarded(take, into, out)
+
+        def take(into: Sequence[torch.Tensor | None], out: Sequence[torch.Tensor | None]) -> None:
             now = time.perf_counter_ns() - start
             norm_in, norm_out = _norm(out), _norm(into)  # a node's "inputs" are what it hands on
             first = not bad and not all(each is None or math.isfinite(each) for each in (norm_in, norm_out))

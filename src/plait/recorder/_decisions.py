@@ -7,7 +7,7 @@ from weakref import ref
 
 import torch
 
-from plait.graph._rows import ModeRow, ReadRow
+from plait.graph._rows import ReadRow
 from plait.recorder._functions import READS
 from plait.recorder._tape import PORTS, Earlier, Tape
 
@@ -25,7 +25,11 @@ def _reader(tape: Tape, how: str) -> Any:
     ids = tape.ids
 
     def read(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], frame: Any) -> Any:
-        site = tape.site_of(frame)
+        site = None
+        try:
+            site = tape.site_of(frame)
+        except Exception as error:
+            tape.broken(error)
         tensor = args[0]
         try:
             result = func(*args, **kwargs)
@@ -76,8 +80,12 @@ def make_gradient_look(tape: Tape) -> dict[Any, Any]:
     def look(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], frame: Any) -> Any:
         result = func(*args, **kwargs)
         if isinstance(result, torch.Tensor) and id(result) not in tape.ids:
-            owner = tape.name_of(args[0])
+            owner = tape.guarded(tape.name_of, args[0])
             tape.earlier[id(result)] = Earlier(ref(result), None, None if owner is None else f"{owner}.grad")
+        elif result is None and args[0].grad_fn is not None and tape.leaves.passes:
+            if id(args[0]) in tape.ids or id(args[0]) in tape.earlier:
+                tape.entry(args[0])
+                tape.event("grad_of_result", tape.site_of(frame), args[:1])
         return result
 
     getter: Any = torch.Tensor.grad
@@ -92,7 +100,7 @@ def make_mode_switch(tape: Tape) -> Any:
         enabled = torch.is_grad_enabled()
         if enabled is not tape.grad and not torch.is_inference_mode_enabled():
             tape.grad = enabled
-            tape.append(ModeRow("enable_grad" if enabled else "no_grad", enabled, tape.site_of(frame)))
+            tape.guarded(tape.mode_switched, enabled, frame)
         return result
 
     return switched

@@ -62,6 +62,9 @@ def new_row(
     backward, nodes = backward_nodes(tape, here, outputs, before, entries)
     storages = [storage_key(tensor) for _, tensor in tensors]
     ports = tuple(tape.port_of(output, index) for index, output in enumerate(outputs))
+    for output in outputs:
+        if output.requires_grad and output.is_leaf:
+            tape.leaves.of_step.append(ref(output))
     output_rows = []
     for output, port in zip(outputs, ports):
         replaces = next((i for i, (_, tensor) in enumerate(tensors) if tensor is output), None)
@@ -136,6 +139,9 @@ def after_special_row(
                 key = storage_key(written)
                 if key is not None:
                     tape.writers[key] = here
+                    leaf = tape.leaves.storages.get(key)
+                    if leaf is not None and not tape.backward_depth:
+                        tape.leaf_written(leaf(), row.site)
         for output, port in zip(outputs, known[4]):
             version = None if output.is_inference() else output._version
             tape.ids[id(output)] = (ref(output), here, port, version)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import functools
 import sys
 import threading
+import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
@@ -18,11 +19,14 @@ import torch
 from torch import nn
 from torch.overrides import TorchFunctionMode
 
-from plait._torch import pop_mode, push_mode, put_back, sequence_number, take_out
-from plait.graph._rows import EventRow
-from plait.recorder._new_row import Named, flat, new_row, reference_from, tensors_in
-from plait.recorder._sites import LIBRARY, MODULE_CALL, UNSEEN
+from plait._torch import pop_mode, push_mode, put_back, sequence_number, take_out, transforms_active
+from plait.recorder._events import function_applied
+from plait.recorder._events import install as install_events
+from plait.recorder._functions import looks
+from plait.recorder._new_row import Named, flat, new_row, tensors_in
+from plait.recorder._sites import LIBRARY, LOADING, MODULE_CALL, UNSEEN
 from plait.recorder._tape import OpaqueCall
+from plait.recorder._warnings import relocating
 
 if TYPE_CHECKING:
     from plait.recorder._recorder import Record
@@ -30,6 +34,7 @@ if TYPE_CHECKING:
 
 _NO_CALL = OpaqueCall("compiled function", None, None, (), 0, 0)
 _PLAIN_CALL: Any = nn.Module._wrapped_call_impl
+_ABSENT: Any = object()
 
 
 class Patches:
@@ -50,9 +55,13 @@ class Patches:
         for kind in _with_subclasses(optimizer):
             if getattr(kind.__dict__.get("step"), "hooked", False):
                 self._set(kind, "step", self._optimizer_step(kind.__dict__["step"]))
+        self._set(optimizer, "add_param_group", self._add_group(optimizer.add_param_group))
         self._set(optimizer, "zero_grad", self._zero_grad(optimizer.zero_grad))
         self._set(nn.Module, "zero_grad", self._zero_grad(nn.Module.zero_grad))
-        self._set(threading.Thread, "run", self._thread_run(threading.Thread.run))
+        install_events(self, self._record.tape)
+        # Not `run`, which a subclass may have made its own, and which stands in the traceback of its errors.
+        self._set(threading.Thread, "_bootstrap_inner", self._thread(threading.Thread._bootstrap_inner))  # type: ignore[attr-defined]
+        self._set(warnings, "_showwarnmsg", relocating(warnings._showwarnmsg))  # type: ignore[attr-defined]
         self._set(torch, "compile", self._torch_compile(torch.compile))
         self._watch_dynamo()
 
@@ -62,19 +71,10 @@ class Patches:
             self._undo.pop()()
 
     def _set(self, owner: Any, name: str, value: Any) -> None:
-        present = name in owner.__dict__
-        old = owner.__dict__.get(name)
+        layer = _Layer(owner, name, owner.__dict__.get(name, _ABSENT), value)
         setattr(owner, name, value)
-
-        def undo() -> None:
-            if owner.__dict__.get(name) is not value:
-                return  # somebody has wrapped ours since; it is inert by itself
-            if present:
-                setattr(owner, name, old)
-            else:
-                delattr(owner, name)
-
-        self._undo.append(undo)
+        _layers.append(layer)
+        self._undo.append(layer.undo)
 
     def _here(self) -> bool:
         return threading.get_ident() == self._record.recording_thread
@@ -109,7 +109,7 @@ class Patches:
     def _module_call(self, original: Any) -> Any:
         record, thread_of = self._record, threading.get_ident
         scopes, steps, tape = record.tape.scopes, record.steps_keeper, record.tape
-        stack = scopes.stack
+        stack, modules = scopes.stack, scopes.modules
         frame_of = sys._getframe
 
         known_of, sites, codes_of = scopes.known.get, scopes.call_sites, tape.sites.codes.get
@@ -120,14 +120,17 @@ class Patches:
                 return original(self, *args, **kwargs)
             known = known_of(id(self))
             if known is None or known[0]() is not self:
-                scopes.of(self)
-                known = scopes.known[id(self)]
+                tape.guarded(scopes.of, self)
+                known = known_of(id(self))
+                if known is None:
+                    return original(self, *args, **kwargs)
             if known[2]:
                 return opaque(self, args, kwargs)
             caller = frame_of(1)
             if len(stack) == 1 and not tape.backward_depth:
                 tape.guarded(steps.call_begins, caller)
             stack.append(known[1])
+            modules.append(self)
             # A module called by code of torch (a container) is where that code is.
             sites.append(sites[-1] if codes_of(id(caller.f_code), UNSEEN) is LIBRARY else None)
             try:
@@ -138,6 +141,7 @@ class Patches:
                 raise
             finally:
                 stack.pop()
+                modules.pop()
                 sites.pop()
 
         own: Any = call
@@ -190,8 +194,12 @@ class Patches:
         def apply(cls: Any, *args: Any, **kwargs: Any) -> Any:
             if not self._here():
                 return original(cls, *args, **kwargs)
+            tape, frame = self._record.tape, sys._getframe(1)
             inside = functools.partial(original, cls)
-            return self._opaque_call(cls.__name__, inside, args, kwargs, sys._getframe(1), False)
+            result = self._opaque_call(cls.__name__, inside, args, kwargs, frame, False)
+            if self._here() and not transforms_active():
+                tape.guarded(function_applied, tape, cls, args, kwargs, result, frame)
+            return result
 
         return apply
 
@@ -224,7 +232,7 @@ class Patches:
                 kwargs["closure"] = self._closure(kwargs["closure"])
             site = record.tape.guarded(record.tape.site_of, sys._getframe(1))
             if record.tape.values == "stats":
-                record.steps_keeper.grad_norm = _gradient_norm(optimizer)
+                record.steps_keeper.grad_norm = record.tape.guarded(_gradient_norm, optimizer)
             record.in_optimizer = True
             try:
                 result = self._quietly(original, optimizer, *args, **kwargs)
@@ -236,6 +244,25 @@ class Patches:
 
         step._plait_record = record  # type: ignore[attr-defined]
         return step
+
+    def _add_group(self, original: Any) -> Any:
+        record = self._record
+
+        @functools.wraps(original)
+        def add(optimizer: Any, group: Any) -> None:
+            if not self._here():
+                return original(optimizer, group)
+            tape = record.tape
+            given = group.get("params") if isinstance(group, dict) else None
+            tensors = [given] if isinstance(given, torch.Tensor) else list(given or ()) if _countable(given) else []
+            copies = [each for each in tensors if isinstance(each, torch.Tensor) and each.grad_fn is not None]
+            if copies:
+                tape.event("optimizer_of_results", tape.site_of(sys._getframe(1)), copies, type(optimizer).__name__)
+            original(optimizer, group)
+            tape.leaves.owned(optimizer, optimizer.param_groups[-1:])
+            return None
+
+        return add
 
     def _closure(self, closure: Any) -> Any:
         """LBFGS and others run the model inside their step: that part is the program's own again."""
@@ -269,16 +296,11 @@ class Patches:
 
     def _optimizer_event(self, optimizer: Any, site: int | None) -> None:
         tape = self._record.tape
-        values = []
-        count = 0
-        for group in optimizer.param_groups:
-            for parameter in group["params"]:
-                count += 1
-                entry = tape.ids.get(id(parameter))
-                if entry is not None and entry[0]() is parameter:
-                    values.append(reference_from(len(tape.tokens), entry))
-        detail = f"{type(optimizer).__name__}, {count} tensor{'' if count == 1 else 's'}"
-        tape.append(EventRow("optimizer", detail, site, tuple(values)))
+        parameters = [each for group in optimizer.param_groups for each in group["params"]]
+        tape.leaves.owned(optimizer, optimizer.param_groups)
+        stale, missing = tape.leaves.updated(parameters)
+        detail = f"{type(optimizer).__name__}, {len(parameters)} tensor{'' if len(parameters) == 1 else 's'}"
+        tape.event("optimizer", site, parameters, detail, stale=stale, missing=missing)
         self._record.steps_keeper.optimizer_done(site)
 
     # -- compiled functions, threads ----------------------------------------------------------------------------
@@ -338,7 +360,7 @@ class Patches:
             self._set(dynamo, "_maybe_set_eval_frame", self._compiled(dynamo._maybe_set_eval_frame))
             self._undo.append(lambda: setattr(self, "_dynamo_watched", False))
 
-    def _thread_run(self, original: Any) -> Any:
+    def _thread(self, original: Any) -> Any:
         record, seen = self._record, self.threads_with_work
 
         @functools.wraps(original)
@@ -356,6 +378,37 @@ class Patches:
         return run
 
 
+class _Layer:
+    """One attribute that a recording has replaced."""
+
+    def __init__(self, owner: Any, name: str, old: Any, value: Any) -> None:
+        self.owner = owner
+        self.name = name
+        self.old = old
+        self.value = value
+
+    def undo(self) -> None:
+        """Put the old value back, also from under another recording that began later and still runs."""
+        _layers.remove(self)
+        if self.owner.__dict__.get(self.name) is self.value:
+            if self.old is _ABSENT:
+                delattr(self.owner, self.name)
+            else:
+                setattr(self.owner, self.name, self.old)
+            return
+        for above in _layers:
+            if above.old is self.value:
+                above.old = self.old  # somebody else's wrapper keeps ours, which is inert by itself
+
+
+_layers: list[_Layer] = []
+
+
+def _countable(given: Any) -> bool:
+    """Whether looking at it leaves it as it is (a generator would be used up)."""
+    return isinstance(given, (list, tuple, set, dict))
+
+
 class _Witness(TorchFunctionMode):
     """Notices that a thread computes something, and nothing else."""
 
@@ -365,8 +418,12 @@ class _Witness(TorchFunctionMode):
         self._seen = seen
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        self._seen.add(self._name)
+        if func not in _looks() and not sys._getframe(1).f_code.co_filename.startswith(LOADING):
+            self._seen.add(self._name)
         return func(*args, **(kwargs or {}))
+
+
+_looks = functools.cache(looks)
 
 
 def _with_subclasses(kind: type[Any]) -> Iterator[type[Any]]:

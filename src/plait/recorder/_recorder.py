@@ -9,7 +9,7 @@ import sys
 import threading
 import time
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import MethodType
 from typing import Any, Literal, ParamSpec, TypeVar
@@ -17,7 +17,7 @@ from typing import Any, Literal, ParamSpec, TypeVar
 import torch
 from torch.overrides import TorchFunctionMode
 
-from plait._errors import PlaitError
+from plait._errors import NotFoundError, PlaitError, say
 from plait._torch import push_mode, take_out
 from plait.recorder._backward import BackwardWatch
 from plait.recorder._decisions import make_gradient_look, make_mode_switch, make_reads
@@ -34,6 +34,7 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 _active: weakref.WeakSet[Record] = weakref.WeakSet()
+_made: list[weakref.ref[Record]] = []  # the latest recordings of the process, for questions about a tensor
 
 
 class _Mode(TorchFunctionMode):
@@ -56,7 +57,7 @@ class Record(Recording):
 
     def __init__(
         self, path: str | os.PathLike[str] | None, values: Literal["loss", "stats"], limit: int, overwrite: bool,
-        program_files: frozenset[str],
+        program_texts: Mapping[str, str],
     ) -> None:  # fmt: skip
         writer = Writer(None if path is None else Path(path), overwrite)
         super().__init__(writer.connection, None if path is None else str(path))
@@ -64,7 +65,7 @@ class Record(Recording):
         self.active = False
         self.recording_thread: int | None = None  # the thread that is recorded, while it is
         self.in_optimizer = False
-        self.tape = Tape(Sites(program_files), values)
+        self.tape = Tape(Sites(program_texts), values)
         self.mode = _Mode()
         watch = BackwardWatch(self.tape, self.mode)
         self.steps_keeper = StepKeeper(self.tape, watch, writer, limit)
@@ -76,8 +77,9 @@ class Record(Recording):
         self.failures_keeper = Failures(self.tape, lambda: self.steps_keeper.count, self._keep_failure)
         self._handler = MethodType(make_handler(self.tape, specials), self.mode)
         self._patches = Patches(self)
+        _made[:] = [*(each for each in _made[-7:] if each() is not None), weakref.ref(self)]
         self.tape.on_broken = self._broken
-        self._finished = False
+        self._failed = False
         writer.set_meta(
             python=platform.python_version(), torch=torch.__version__, started=time.time(), values=values, limit=limit,
             status="running",
@@ -91,6 +93,7 @@ class Record(Recording):
         self.active = True
         self.recording_thread = threading.get_ident()
         tape = self.tape
+        tape.root = id(_program_frame(tape.sites, sys._getframe(1)))
         tape.grad, tape.inference = torch.is_grad_enabled(), torch.is_inference_mode_enabled()
         tape.circumstances = 4 * tape.inference
         self.mode.__torch_function__ = self._handler  # type: ignore[method-assign]
@@ -120,21 +123,26 @@ class Record(Recording):
             )
         status = "done" if kind is None else f"stopped by {getattr(kind, '__name__', kind)}"
         self._writer.set_meta(status=status)
-        self.steps_keeper.finish(complete=kind is None)
+        self.tape.guarded(self.steps_keeper.finish, kind is None)
+        self._writer.finish()
 
     def _broken(self, error: Exception) -> None:
         """The recorder itself failed: let the program run on unseen, and say so once."""
         vars(self.mode).pop("__torch_function__", None)
         self.recording_thread = None
+        if self._failed:
+            return
+        self._failed = True
         sentence = (
             f"recording stopped at step {self.steps_keeper.count}: plait failed ({type(error).__name__}: {error})"
         )
         self._writer.add("note", [(None, "stopped", sentence)])
-        print(f"plait: {sentence}; the program goes on. Please report this.", file=sys.stderr)
+        say(f"plait: {sentence}; the program goes on. Please report this.")
 
     def step(self) -> None:
         """End a step here (where neither an optimizer nor a backward pass ends it)."""
-        self.steps_keeper.close()
+        if self.active and not self._failed:
+            self.tape.guarded(self.steps_keeper.close)
 
     def run(self, func: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
         """What `func(*args, **kwargs)` returns; the call is recorded.
@@ -179,7 +187,8 @@ class Record(Recording):
 
     def finish(self) -> None:
         """Write everything that waits."""
-        self.steps_keeper.flush()
+        self.tape.guarded(self.steps_keeper.flush)
+        self._writer.finish()
 
     def close(self) -> None:
         """Stop, if it still runs, and close the file."""
@@ -204,7 +213,7 @@ def record(
     values: Literal["loss", "stats"] = "loss",
     limit: int = 100_000,
     overwrite: bool = False,
-    program_files: frozenset[str] = frozenset(),
+    program_texts: Mapping[str, str] | None = None,
     on_error: OnError | None = None,
 ) -> Record:
     """A recording that starts with `with`, as a decorator, or by its `run`. See `plait.record`."""
@@ -212,9 +221,32 @@ def record(
         raise PlaitError(f"record(values={values!r}): it must be 'loss' or 'stats'")
     if limit < 1:
         raise PlaitError(f"record(limit={limit!r}): it must be at least 1, the number of distinct graphs to keep")
-    made = Record(path, values, limit, overwrite, program_files)
+    made = Record(path, values, limit, overwrite, program_texts or {})
     made.failures_keeper.explain = on_error
     return made
+
+
+def _program_frame(sites: Sites, frame: Any) -> Any:
+    """The innermost frame of the program itself."""
+    while frame is not None and not isinstance(sites.of(frame.f_code), dict):
+        frame = frame.f_back
+    return frame
+
+
+def recording_of(tensor: Any) -> tuple[Record, int]:
+    """The latest recording that knows this leaf, and the leaf's number in it.
+
+    Raises:
+        NotFoundError: none does.
+    """
+    if isinstance(tensor, torch.Tensor):
+        for each in reversed(_made):
+            record_ = each()
+            if record_ is not None and (number := record_.tape.leaves.known(tensor)) is not None:
+                if record_.active:
+                    record_.finish()
+                return record_, number
+    raise NotFoundError("no recording of this process knows the tensor as a leaf that asks for gradients")
 
 
 def _in_child() -> None:

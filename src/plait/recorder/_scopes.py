@@ -24,6 +24,8 @@ class Scopes:
         self.call_sites: list[tuple[int, Any, Any] | None] = [None]
         self.tensor_names: dict[int, tuple[weakref.ref[torch.Tensor], str, bool]] = {}
         self._on_names = on_names  # called when tensors have got names
+        self.modules: list[nn.Module] = []  # the module calls that are under way
+        self.on_model: Callable[[nn.Module, list[nn.Module]], None] = lambda *_: None
         self.known: dict[int, tuple[weakref.ref[nn.Module], int, bool]] = {}  # ..., its scope, whether it is opaque
         self._numbers: dict[tuple[str, str], int] = {}
 
@@ -55,6 +57,7 @@ class Scopes:
             for part, tensor in module._buffers.items():
                 self._name(tensor, f"{path}.{part}" if path else part, True)
         self._on_names()
+        self.on_model(root, self.modules)
 
     def name_of(self, tensor: Any) -> tuple[str, bool] | None:
         """(name, whether it is a buffer) of a tensor that a known module owns."""

@@ -6,6 +6,7 @@ import dis
 import linecache
 import os
 import sysconfig
+from collections.abc import Mapping
 from pathlib import Path
 from types import CodeType, FrameType
 from typing import Any, Final
@@ -22,10 +23,11 @@ UNSEEN: Final[dict[int, int]] = {}  # what `codes.get` answers for code that was
 
 _PLAIT = str(Path(__file__).resolve().parent.parent) + os.sep
 _TORCH = str(Path(torch.__file__).resolve().parent) + os.sep
+LOADING: Final = _TORCH + os.path.join("utils", "data") + os.sep
 _QUIET_FILES = (
     _TORCH + os.path.join("nn", "utils", "clip_grad.py"),
     _TORCH + "optim" + os.sep,
-    _TORCH + os.path.join("utils", "data") + os.sep,  # what a loader stacks is data, an input of the step
+    LOADING,  # what a loader stacks is data, an input of the step
     _TORCH + os.path.join("autograd", "__init__.py"),  # the ones that a backward pass starts from
     _PLAIT + "recorder" + os.sep,  # our own hooks
 )
@@ -41,6 +43,16 @@ _GENERATED = (
     "<string>",
     "<@beartype",
 )
+
+
+_indexes: dict[str, tuple[str, SourceIndex]] = {}  # shared by all recordings of a process: parsing is slow
+
+
+def _index_of(name: str, text: str) -> SourceIndex:
+    known = _indexes.get(name)
+    if known is None or known[0] != text:
+        known = _indexes[name] = text, SourceIndex(text)
+    return known[1]
 
 
 class Activation:
@@ -65,7 +77,7 @@ class Activation:
 class Sites:
     """Numbers for places in the source. `codes` maps the address of a code object to its sites by instruction."""
 
-    def __init__(self, program_files: frozenset[str] = frozenset()) -> None:
+    def __init__(self, program_texts: Mapping[str, str]) -> None:
         self.codes: dict[int, CodeSites] = {}
         self.bodies: list[list[Any]] = []
         self.sources: dict[str, str] = {}
@@ -73,7 +85,7 @@ class Sites:
         self._kept: list[CodeType] = []  # a code object that is known by its address must not die
         self._positions: dict[int, list[tuple[int | None, int | None, int | None, int | None]]] = {}
         self._index: dict[str, SourceIndex] = {}
-        self._program_files = program_files
+        self._program_texts = program_texts  # code that stands in no file (`python -c`), by the name it goes by
 
     def of(self, code: CodeType) -> CodeSites:
         """The sites of a code object by instruction; LIBRARY or QUIET if it is not the program's own."""
@@ -94,7 +106,7 @@ class Sites:
         return found
 
     def _is_library(self, name: str) -> bool:
-        if name in self._program_files:
+        if name in self._program_texts:
             return False
         if name.startswith((_PLAIT, _TORCH)) or name.startswith(_GENERATED):
             return True
@@ -105,7 +117,7 @@ class Sites:
         positions = self._positions.get(id(code))
         if positions is None:
             positions = self._positions[id(code)] = list(code.co_positions())
-        line, end_line, column, end_column = positions[offset // 2] if offset >= 0 else (None,) * 4
+        line, end_line, column, end_column = positions[_asked_at(code, offset) // 2] if offset >= 0 else (None,) * 4
         line = line or code.co_firstlineno
         facts = self._source(code.co_filename).facts(
             line, end_line or line, column, end_column, dis.opname[code.co_code[offset]] if offset >= 0 else "",
@@ -135,8 +147,26 @@ class Sites:
 
     def _source(self, name: str) -> SourceIndex:
         if name not in self._index:
-            text = "".join(linecache.getlines(name))
-            self._index[name] = SourceIndex(text)
+            text = self._program_texts.get(name) or "".join(linecache.getlines(name))
+            self._index[name] = _index_of(name, text)
             if text:
                 self.sources[name] = text
         return self._index[name]
+
+
+def _asked_at(code: CodeType, offset: int) -> int:
+    """The instruction whose range says what was asked at `offset`.
+
+    NOTE [Jumps of a test]
+        Python 3.11 gives the jump of `if x.any():` the range of the whole statement, later versions that of the
+        test; for one part of an `and` or `or` both are too wide. What made the value is the instruction before it.
+    """
+    if "JUMP" not in dis.opname[code.co_code[offset]]:
+        return offset
+    before = offset - 2
+    while before > 0 and dis.opname[code.co_code[before]] in _BETWEEN:
+        before -= 2
+    return before if before >= 0 else offset
+
+
+_BETWEEN = frozenset({"CACHE", "NOP", "EXTENDED_ARG", "COPY", "TO_BOOL", "NOT_TAKEN"})

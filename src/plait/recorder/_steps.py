@@ -18,6 +18,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import astuple, dataclass
 from typing import Any, Final
 
+import torch
+
 from plait.graph._rows import BackwardRow, EnterRow, EventRow, InputRow, OpRow, ReadRow, ReturnRow, Row
 from plait.graph._shape import hash_of_digests, hash_of_items
 from plait.graph._split import split
@@ -29,6 +31,8 @@ LONGEST_STEP: Final = 2_000_000  # rows; a longer step is cut, so that memory st
 CALLS_TOGETHER: Final = 256  # outermost module calls that wait for a backward pass before they count as steps
 TIMED_GRAPHS: Final = 200  # graphs of which the duration of each operation is kept
 FLUSH_EVERY: Final = 0.5  # seconds
+FIRST_CENSUS: Final = 8  # steps
+MOST_BINDINGS: Final = 20_000  # ways in which leaves were the inputs of graphs
 
 
 @dataclass(slots=True)
@@ -52,7 +56,9 @@ class Steps:
         self.programs: set[str] = set()
         self.optimizers_seen = False
         self.grad_norm: float | None = None
+        self._next_census = FIRST_CENSUS
         self._known: dict[bytes, tuple[int, int]] = {}
+        self._bindings: set[tuple[bytes, tuple[int, ...]]] = set()
         self._end: Mark | None = None
         self._calls: list[Mark] = []
         self._call_depth = 0
@@ -118,6 +124,7 @@ class Steps:
         else:
             kind = "train" if self.watch.count else "forward" if self._calls else "rest"
             self._keep(numbers, digest, tape.times, tape.reads, tape.samples, kind, self._start, now, complete)
+            self._bind(digest, tuple(tape.bound))
         self._start = now
         self._end = None
         self._calls.clear()
@@ -127,6 +134,8 @@ class Steps:
         self.grad_norm = None
         self.watch.stats.clear()
         tape.clear()
+        if self.count >= self._next_census:
+            self._census()
         tape.sampling = self.count < SAMPLED_STEPS
         if tape.sampling:
             tape.deadline = 0
@@ -175,6 +184,28 @@ class Steps:
             reads if known[0] >= 0 else (),
         )  # fmt: skip
         self.count += 1
+
+    def _census(self) -> None:
+        """Count what earlier steps have left alive with its graph, each time the number of steps has doubled."""
+        self._next_census = 2 * self.count
+        alive: dict[int, list[int]] = {}
+        with torch._C.DisableTorchFunction():
+            for each in self.tape.earlier.values():
+                tensor = each.tensor()
+                if tensor is not None and each.site is not None and tensor.grad_fn is not None:
+                    counts = alive.setdefault(each.site, [0, 0])
+                    counts[0] += 1
+                    counts[1] += tensor.nbytes
+        self.writer.add("living", [(self.count - 1, site, *counts) for site, counts in alive.items() if counts[0] > 3])
+
+    def _bind(self, digest: bytes, leaves: tuple[int, ...]) -> None:
+        """Note which leaves the inputs of the step were that was kept last."""
+        key = digest, leaves
+        if key not in self._bindings and any(leaf >= 0 for leaf in leaves):
+            graph = self._known.get(digest, (-1, 0))[0]
+            if graph >= 0 and len(self._bindings) < MOST_BINDINGS:
+                self._bindings.add(key)
+                self.writer.add("binding", [(graph, self.count - 1, _json(leaves))])
 
     def _new_graph(self, tokens: array[int], times: Sequence[int]) -> NewGraph | None:
         facts = [self.tape.rows[token] for token in tokens]
@@ -303,6 +334,7 @@ class Steps:
         calls = [call.place for call in self._calls]
         weights = [max(1, sum(tape.times[a:b])) for a, b in zip([0, *cuts], [*cuts, len(rows)])]
         start, total = self._start, sum(weights)
+        leaf_at = {(place, 0): leaf for place, leaf in zip(tape.input_places, tape.bound)}
         for index, part in enumerate(parts):
             tokens = array(
                 "I",
@@ -323,6 +355,7 @@ class Steps:
             called = any(low <= place < high for place in calls)
             kind = "train" if trained else "forward" if called else "rest"
             self._keep(tokens, _digest(tokens), times, reads[:mine], samples, kind, start, end, complete or not last)
+            self._bind(_digest(tokens), tuple(leaf_at.get(origin, -1) for origin in part.inputs))
             del reads[:mine]
             start = end
 
@@ -341,6 +374,7 @@ class Steps:
                 (n, tape.rows[n].row.kind, _json(tape.rows[n].row[:-1]), 0, 0) for n in range(rows, len(tape.rows))
             ],
         )  # fmt: skip
+        writer.add("leaf", [tuple(each) for each in tape.leaves.changes()])
         self._written = len(tape.types), len(tape.sites.bodies), len(tape.scopes.bodies), len(tape.rows)
         self._counts_written += [0] * (len(tape.counts) - len(self._counts_written))
         changed = [each for each in tape.counts if each[2] != self._counts_written[each[0]]]

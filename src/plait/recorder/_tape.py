@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, Final, NamedTuple, TypeVar
 from weakref import ref
 
@@ -40,6 +40,7 @@ from plait.graph._rows import (
 )
 from plait.graph._shape import Place, place_of, program_item, row_digests
 from plait.recorder._functions import plain_name
+from plait.recorder._leaves import Leaves
 from plait.recorder._scopes import Scopes
 from plait.recorder._sites import Activation, Sites
 
@@ -111,8 +112,10 @@ class Tape:
 
     def __init__(self, sites: Sites, values: str) -> None:
         self.sites = sites
-        self.parameters: dict[int, tuple[Any, bool, int, int]] = {}
+        self.parameters: dict[int, tuple[Any, bool, int, int, int]] = {}
         self.scopes = Scopes(on_names=self.parameters.clear)
+        self.leaves = Leaves()
+        self.scopes.on_model = lambda root, outer: self.leaves.model(root, outer, self.scopes.name_of)
         self.values = values
         # The step under way. `tokens`, `numbers` (autograd's counter before the call) and `times` run side by side.
         self.tokens: list[int] = []
@@ -120,6 +123,7 @@ class Tape:
         self.times: list[int] = []
         self.ids: dict[int, Entry] = {}
         self.input_places: list[int] = []
+        self.bound: list[int] = []  # for every input the number of the leaf that it is, or -1
         self.reads: list[tuple[Any, Any, Any]] = []
         self.writers: dict[int, int] = {}
         self.extra_nodes: dict[int, tuple[int, int]] = {}
@@ -141,6 +145,7 @@ class Tape:
         self.hot: dict[tuple[Any, ...], list[Any]] = {}
         self._enter_numbers: dict[tuple[int, int | None], int] = {}
         self._input_numbers: dict[tuple[Any, ...], int] = {}
+        self.root = 0  # the address of the frame that began the recording: its callers are no part of it
         self.stack: list[Activation] = []
         self.top: Activation | None = None
         self.grad = torch.is_grad_enabled()
@@ -238,6 +243,8 @@ class Tape:
                     keep = known.depth + 1
                     break
                 entered.append(frame)
+            if id(frame) == self.root:
+                break
             frame = frame.f_back
         if len(self.stack) > keep:
             self.append(ReturnRow(len(self.stack) - keep))
@@ -308,13 +315,16 @@ class Tape:
         """A tensor that this step did not make: a new input."""
         known = self.parameters.get(id(tensor))
         if known is not None and known[0]() is tensor and known[1] == tensor.requires_grad:
-            number, port = known[2], known[3]
+            number, port, leaf = known[2], known[3], known[4]
         else:
             opaque = self._opaque_output(tensor)
             if opaque is not None:
                 return opaque
-            number, port = self._input(tensor)
+            number, port, leaf = self._input(tensor)
         self.input_places.append(len(self.tokens))
+        self.bound.append(leaf)
+        if leaf >= 0:
+            self.leaves.of_step.append(ref(tensor))
         self.counts[number][2] += 1
         self.tokens.append(number)
         self.numbers.append(sequence_number())
@@ -328,7 +338,7 @@ class Tape:
             self.sample(len(self.tokens) - 1, tensor)
         return made
 
-    def _input(self, tensor: torch.Tensor) -> tuple[int, int]:
+    def _input(self, tensor: torch.Tensor) -> tuple[int, int, int]:
         port = self.port_of(tensor)
         earlier = self.earlier.get(id(tensor))
         site = name = None
@@ -338,9 +348,15 @@ class Tape:
         number = self._input_numbers.get(facts)
         if number is None:
             number = self._input_numbers[facts] = self.number_of(InputRow(*facts))
+        leaf = -1
+        if tensor.requires_grad and tensor.is_leaf and not transforms_active():
+            leaf = self.leaves.number_of(tensor, facts[2], facts[3])
+            key = storage_key(tensor)
+            if key is not None:
+                self.leaves.storages[key] = ref(tensor)
         if facts[0] == "parameter":
-            self.parameters[id(tensor)] = (ref(tensor), tensor.requires_grad, number, port)
-        return number, port
+            self.parameters[id(tensor)] = (ref(tensor), tensor.requires_grad, number, port, leaf)
+        return number, port, leaf
 
     def _input_facts(
         self, tensor: torch.Tensor, port: int, site: int | None, name: str | None
@@ -429,14 +445,21 @@ class Tape:
 
     def grad_fn_of_entry(self, entry: Entry) -> tuple[int, int, int] | None:
         """(place, which of its nodes, which output of that) of a value that this step made."""
-        place = entry[1]
-        if place < 0:
-            return None
-        row = self.rows[self.tokens[place]].row
-        if isinstance(row, AliasRow):
-            return None if row.grad_fn is None else (place - row.grad_fn[0], row.grad_fn[1], row.number)
-        output = row.outputs[entry[2] % PORTS] if isinstance(row, OpRow) else None
-        return None if output is None or output.grad_fn is None else (place, output.grad_fn, output.number)
+        place, which = entry[1], entry[2] % PORTS
+        while place >= 0:
+            row = self.rows[self.tokens[place]].row
+            if isinstance(row, AliasRow):
+                return None if row.grad_fn is None else (place - row.grad_fn[0], row.grad_fn[1], row.number)
+            if not isinstance(row, OpRow):
+                return None
+            output = row.outputs[which]
+            if output.grad_fn is not None:
+                return place, output.grad_fn, output.number
+            if output.replaces is None:
+                return None
+            distance, which = row.arguments[output.replaces]  # handed back as it was: its node is the argument's
+            place = place - distance if distance > 0 else -1
+        return None
 
     def find_node(self, number: int) -> tuple[int, int] | None:
         """(place, which of its nodes) of the row that made the backward node with this sequence number."""
@@ -456,6 +479,23 @@ class Tape:
         """Whether autograd has made no node since the step began."""
         return sequence_number() == self.first_number
 
+    def event(
+        self, what: str, site: int | None, about: Iterable[torch.Tensor] = (), detail: str = "", **facts: int | str
+    ) -> None:
+        """Write down something that is no operation; tensors that the step does not know are left out."""
+        values = []
+        for tensor in about:
+            entry = self.ids.get(id(tensor))
+            if entry is not None and entry[0]() is tensor:
+                place = entry[1]
+                values.append((len(self.tokens) - place if place >= 0 else place, entry[2] % PORTS))
+        self.append(EventRow(what, detail, site, tuple(values), tuple(facts.items())))
+
+    def leaf_written(self, leaf: torch.Tensor | None, site: int | None) -> None:
+        """The program wrote to a leaf itself: an update, if the leaf has a gradient."""
+        if leaf is not None and leaf.grad is not None and self.leaves.updated([leaf])[0]:
+            self.event("update", site, (leaf,), stale=1)
+
     def mode_changed(self, enabled: bool, site: int | None) -> None:
         """Gradient recording is not as it was at the last call."""
         inference = torch.is_inference_mode_enabled()
@@ -463,6 +503,10 @@ class Tape:
         self.grad, self.inference = enabled, inference
         self.circumstances = 2 * (self.backward_depth > 0) + 4 * inference
         self.append(ModeRow(mode, enabled, site))
+
+    def mode_switched(self, enabled: bool, frame: Any) -> None:
+        """The program switches gradient recording, here."""
+        self.append(ModeRow("enable_grad" if enabled else "no_grad", enabled, self.site_of(frame)))
 
     # -- the next step ----------------------------------------------------------------------------------------------
 
@@ -487,6 +531,8 @@ class Tape:
         self.samples.clear()
         self.opaque.clear()
         self.input_places.clear()
+        self.bound.clear()
+        self.leaves.of_step.clear()
         self.origins = {}
         self.compared = None
         self.written = False
@@ -534,12 +580,32 @@ class Tape:
     ) -> None:  # fmt: skip
         """A call raised. Written down once, at the call where the error began."""
         if isinstance(error, Exception):
-            self.on_failed(func, error, site, args, kwargs or {})
-        if getattr(error, "__traceback__", None) is not None and isinstance(error, Exception):
-            detail = (
-                f"{plain_name(func)}: {type(error).__name__}: {str(error).splitlines()[0][:200] if str(error) else ''}"
-            )
-            self.append(EventRow("error", detail, site, ()))
+            self.guarded(self.on_failed, func, error, site, args, kwargs or {})
+            self.guarded(self._failed, func, error, site, args, kwargs or {})
+
+    def _failed(
+        self, func: Any, error: Exception, site: int | None, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> None:
+        text = str(error)
+        detail = f"{plain_name(func)}: {type(error).__name__}: {text.splitlines()[0][:200] if text else ''}"
+        facts = {"op": plain_name(func), "error": type(error).__name__, **self._about(args, kwargs)}
+        self.event("error", site, self._tensors(args, kwargs), detail, **facts)
+
+    def _tensors(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[torch.Tensor]:
+        from plait.recorder._new_row import tensors_in
+
+        return [tensor for _, tensor in tensors_in(args, kwargs)][:16]
+
+    def _about(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, int | str]:
+        """What else rules ask about a call that failed: ragged arguments, small whole numbers."""
+        found: dict[str, int | str] = {}
+        for tensor in self._tensors(args, kwargs):
+            if tensor.layout is torch.jagged:
+                found["jagged"] = int(found.get("jagged", 0)) + 1
+            elif tensor.dtype is torch.int64 and tensor.dim() == 1 and tensor.numel() <= 64 and not transforms_active():
+                if tensor.device.type == "cpu" and "numbers" not in found:
+                    found["numbers"] = str(tensor.detach().tolist())
+        return found
 
     def sample(self, place: int, result: Any) -> None:
         """Keep the elements of small results while the run is young and the step is small."""

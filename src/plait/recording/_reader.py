@@ -6,7 +6,7 @@ import json
 import sqlite3
 import zlib
 from array import array
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import Any, overload
 
@@ -16,6 +16,8 @@ from plait.graph._model import Branch, Loop, Test
 from plait.graph._rows import Row, TensorType, row_from_lists
 from plait.recording._failure import Failure
 from plait.recording._model import BackwardStats, LineTime, Read, Sample, SeenDecision, Step, Variant
+
+_CHUNK = 256  # rows that are read together
 
 
 class Recording:
@@ -30,8 +32,12 @@ class Recording:
         self._connection = connection
         self.path = path
         self._graph_of = lru_cache(maxsize=64)(self._build)
-        self._rows = _Rows()
-        self._types: list[TensorType] = []
+        self._rows = _Rows(
+            _Written(lambda *ends: self._all("SELECT id, kind, body FROM row WHERE id >= ? AND id < ?", *ends))
+        )
+        self._types = _Types(
+            _Written(lambda *ends: self._all("SELECT id, body FROM type WHERE id >= ? AND id < ?", *ends))
+        )
         self._sites: dict[int, Site] = {}
         self._scopes: dict[int, Scope] = {}
 
@@ -168,7 +174,8 @@ class Recording:
     def row_sites(self) -> dict[int, int]:
         """The site of every row that has one."""
         self._load_tables()
-        sites = {number: getattr(self._rows[number], "site", None) for number in self._rows.written}
+        numbers = [number for (number,) in self._all("SELECT id FROM row ORDER BY id")]
+        sites = {number: getattr(self._rows[number], "site", None) for number in numbers}
         return {number: site for number, site in sites.items() if site is not None}
 
     @property
@@ -177,6 +184,11 @@ class Recording:
         self._load_tables()
         return self._rows
 
+    def row_fields(self, number: int) -> tuple[str, list[Any]]:
+        """A row as it is written, its kind and its fields in order: three times as quick as making it an object."""
+        kind, body = self._rows.written[number]
+        return kind, json.loads(body)
+
     @property
     def sites(self) -> Mapping[int, Site]:
         """The places in the source, by number."""
@@ -184,7 +196,7 @@ class Recording:
         return self._sites
 
     @property
-    def types(self) -> Sequence[TensorType]:
+    def types(self) -> Mapping[int, TensorType]:
         """What the type numbers in the rows stand for."""
         self._load_tables()
         return self._types
@@ -267,16 +279,10 @@ class Recording:
             raise self._damaged("its tables", error) from error
 
     def _load_new(self) -> None:
-        for number, kind, body in self._all("SELECT id, kind, body FROM row WHERE id > ?", self._rows.last):
-            self._rows.written[number] = (kind, body)
-            self._rows.last = max(self._rows.last, number)
         for number, body in self._all("SELECT id, body FROM site WHERE id > ?", max(self._sites, default=-1)):
             self._sites[number] = _site(number, json.loads(body))
         for number, body in self._all("SELECT id, body FROM scope WHERE id > ?", max(self._scopes, default=-1)):
             self._scopes[number] = Scope(number, *json.loads(body))
-        for (body,) in self._all("SELECT body FROM type WHERE id >= ? ORDER BY id", len(self._types)):
-            dtype, shape, device, requires_grad, leaf = json.loads(body)
-            self._types.append(TensorType(dtype, tuple(shape), device, requires_grad, leaf))
 
     def _node_numbers(self, tokens: array[int]) -> dict[int, int]:
         self._load_tables()
@@ -284,18 +290,45 @@ class Recording:
         return {place: number for number, place in enumerate(places)}
 
 
-class _Rows(dict[int, Row]):
-    """Rows as they are written, made into objects when they are looked at: a file may hold 100,000s of them."""
+class _Written:
+    """The lines of a table as they are written, read when they are asked for, with their neighbours."""
 
-    def __init__(self) -> None:
+    def __init__(self, read: Callable[[int, int], list[tuple[Any, ...]]]) -> None:
+        self._read = read
+        self._lines: dict[int, tuple[Any, ...]] = {}
+
+    def __getitem__(self, number: int) -> tuple[Any, ...]:
+        if number not in self._lines:
+            first = number // _CHUNK * _CHUNK
+            for found, *line in self._read(first, first + _CHUNK):
+                self._lines[found] = tuple(line)
+        return self._lines[number]
+
+
+class _Rows(dict[int, Row]):
+    """Rows, made into objects when they are looked at: a file may hold 100,000s of them."""
+
+    def __init__(self, written: _Written) -> None:
         super().__init__()
-        self.written: dict[int, tuple[str, str]] = {}
-        self.last = -1
+        self.written = written
 
     def __missing__(self, number: int) -> Row:
         kind, body = self.written[number]
         row = self[number] = row_from_lists(kind, json.loads(body))
         return row
+
+
+class _Types(dict[int, TensorType]):
+    """Tensor types, as `_Rows`."""
+
+    def __init__(self, written: _Written) -> None:
+        super().__init__()
+        self._written = written
+
+    def __missing__(self, number: int) -> TensorType:
+        dtype, shape, device, requires_grad, leaf = json.loads(self._written[number][0])
+        made = self[number] = TensorType(dtype, tuple(shape), device, requires_grad, leaf)
+        return made
 
 
 class Steps(Sequence[Step]):

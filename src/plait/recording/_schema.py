@@ -35,6 +35,15 @@ CREATE TABLE sample (graph INTEGER, place INTEGER, output INTEGER, what TEXT, el
 CREATE TABLE backward (
   step INTEGER, backward INTEGER, place INTEGER, nth INTEGER, name TEXT, norm_in REAL, norm_out REAL, ns INTEGER,
   first_nonfinite INTEGER);
+-- Leaves that ask for gradients. module: the class of the model that it was found in; registered 0: in a module that
+-- ran inside that model without being a part of it, then holder is the attribute whose list or dict it lies in.
+CREATE TABLE leaf (
+  id INTEGER PRIMARY KEY, name TEXT, shape TEXT, module TEXT, holder TEXT, optimizer TEXT, site INTEGER,
+  registered INTEGER);
+-- Results with a graph that were still alive after a step: how many, of which place, and the bytes of their elements.
+CREATE TABLE living (step INTEGER, site INTEGER, count INTEGER, nbytes INTEGER);
+-- Which leaves the inputs of a graph were, in order (-1: none), and the first step in which they were it.
+CREATE TABLE binding (graph INTEGER, step INTEGER, leaves TEXT);
 -- Errors of the program that plait could explain: one JSON object, see plait.recording.Failure.
 CREATE TABLE failure (id INTEGER PRIMARY KEY, step INTEGER, body TEXT);
 -- Things a reader must know: limit reached, threads left out, disk full. One sentence each.

@@ -9,15 +9,16 @@ import contextlib
 import json
 import os
 import sqlite3
-import sys
 import zlib
 from array import array
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
-from plait._errors import RecordingError
+from plait._errors import RecordingError, say
 from plait.recording._schema import APPLICATION_ID, FORMAT, TABLES
+
+MOST_WAITING: Final = 50_000  # steps that wait while somebody else holds the file
 
 
 class NewGraph(NamedTuple):
@@ -56,13 +57,15 @@ class Writer:
             if path is not None:
                 if path.is_dir():
                     raise RecordingError(f"{path}: this is a folder; name a file to record into")
+                if not path.parent.is_dir():
+                    raise RecordingError(f"{path}: there is no folder {path.parent} to record into")
                 if path.exists():
                     if not overwrite:
                         raise RecordingError(f"{path}: the file exists; use another name, or -f to overwrite it")
                     path.unlink()
                 path.with_name(path.name + "-journal").unlink(missing_ok=True)
             connection = sqlite3.connect(
-                ":memory:" if path is None else str(path), check_same_thread=False, isolation_level=None
+                ":memory:" if path is None else str(path), check_same_thread=False, isolation_level=None, timeout=1.0
             )
             # A crash of the machine may lose the file; a crash of the program never does.
             connection.execute("PRAGMA synchronous=OFF")
@@ -122,36 +125,54 @@ class Writer:
         """Write everything that waits in one transaction; with it the step that is under way, if given."""
         if self.stopped is not None:
             return
+        run = self.connection
+        replaces = self._open_step
         try:
-            run = self.connection
             run.execute("BEGIN IMMEDIATE")
-            if self._open_step:
+            if replaces:
                 run.execute("DELETE FROM graph WHERE id = (SELECT graph FROM step WHERE complete = 0)")
                 run.execute("DELETE FROM step WHERE complete = 0")
                 self._open_step = False
             for statement, rows in self._pending:
                 run.executemany(statement, rows)
-            run.executemany(f"INSERT INTO graph VALUES ({','.join('?' * 10)})", self._graphs)
+            run.executemany(f"INSERT OR REPLACE INTO graph VALUES ({','.join('?' * 10)})", self._graphs)
             steps = [(*step, reads_text(reads)) for *step, reads in self._steps]
-            run.executemany(f"INSERT INTO step VALUES ({','.join('?' * 11)})", steps)
+            run.executemany(f"INSERT OR REPLACE INTO step VALUES ({','.join('?' * 11)})", steps)
             if open_graph is not None and open_step is not None:
                 run.execute(f"INSERT INTO graph VALUES ({','.join('?' * 10)})", _graph_row(open_graph))
                 run.execute(f"INSERT INTO step VALUES ({','.join('?' * 11)})", (*open_step, reads_text(open_reads)))
                 self._open_step = True
             run.execute("COMMIT")
-        except sqlite3.Error as error:
-            self._stop(error)
-        finally:
-            self._pending.clear()
-            self._graphs.clear()
-            self._steps.clear()
+        except BaseException as error:
+            if run.in_transaction:  # SQLite may have rolled back by itself
+                with contextlib.suppress(sqlite3.Error):
+                    run.execute("ROLLBACK")
+                self._open_step = replaces
+            if not isinstance(error, sqlite3.Error):  # Ctrl-C: all that waits is written the next time
+                raise
+            if error.sqlite_errorcode != sqlite3.SQLITE_BUSY or self.waiting > MOST_WAITING:
+                self._stop(error)
+            return
+        self._forget()
+
+    def finish(self) -> None:
+        """Write what still waits because somebody held the file."""
+        if self.stopped is None and (self._pending or self._graphs or self._steps):
+            self.connection.execute("PRAGMA busy_timeout = 10000")
+            self.flush()
+            if self._pending and self.stopped is None:
+                self._stop(sqlite3.OperationalError("it is locked by another program"))
 
     def _stop(self, error: sqlite3.Error) -> None:
-        with contextlib.suppress(sqlite3.Error):  # SQLite may have rolled back by itself
-            self.connection.execute("ROLLBACK")
         where = self.path or "the recording in memory"
         self.stopped = f"plait: recording stopped: {where} cannot be written ({error}); the program goes on."
-        print(self.stopped, file=sys.stderr)
+        self._forget()
+        say(self.stopped)
+
+    def _forget(self) -> None:
+        self._pending.clear()
+        self._graphs.clear()
+        self._steps.clear()
 
     def save_as(self, path: Path, overwrite: bool = False) -> None:
         """Copy the recording into a file."""
@@ -166,9 +187,7 @@ class Writer:
     def abandon(self) -> None:
         """In a forked child: the file belongs to the parent, so only forget what waits."""
         self.stopped = f"forked into process {os.getpid()}"
-        self._pending.clear()
-        self._graphs.clear()
-        self._steps.clear()
+        self._forget()
 
 
 # One encoder for all: `json.dumps` would make one a call. It writes NaN and Infinity as words that Python also reads.

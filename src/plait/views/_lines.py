@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
@@ -10,7 +11,7 @@ from plait.decisions import LoopTrips, Place, Survey
 from plait.graph._marks import Mark
 from plait.graph._model import Graph, Site, Value
 from plait.graph._notation import number, op_name, plural, shorten, span, times
-from plait.recording import OpTotal, OtherTotal, op_totals, other_totals, read_totals
+from plait.recording import OpTotal, OtherTotal, other_totals, read_totals
 
 _LARGEST = 200_000  # nodes of a graph that is still built to count what it keeps for backward
 
@@ -35,14 +36,14 @@ class Lines:
     saved_step: int | None
 
 
-def lines_of(survey: Survey, places: Sequence[Place]) -> Lines:
-    """Everything that the annotated source shows."""
+def lines_of(survey: Survey, places: Sequence[Place], findings: Sequence[Mark] = ()) -> Lines:
+    """Everything that the annotated source shows; `findings` are remarks of whoever looked for faults."""
     files: dict[str, dict[int, Line]] = {}
 
     def at(site: Site) -> Line:
         return files.setdefault(site.file, {}).setdefault(site.line, Line())
 
-    totals = op_totals(survey.recording)
+    totals = survey.op_totals
     for site, (runs, ops, ns) in _per_site(survey, totals).items():
         line = at(site)
         line.runs, line.ops, line.ns = max(line.runs, runs), line.ops + ops, line.ns + ns
@@ -54,7 +55,7 @@ def lines_of(survey: Survey, places: Sequence[Place]) -> Lines:
     lines = Lines(files, sum(total.ns for total in totals), saved_step)
     marks = [
         *_decision_marks(places), *_loop_marks(survey.loops, survey), *_cut_marks(survey, totals),
-        *_other_marks(survey, other_totals(survey.recording)),
+        *_other_marks(survey, other_totals(survey.recording)), *findings,
     ]  # fmt: skip
     for mark in marks:
         files.setdefault(mark.file, {}).setdefault(mark.line, Line()).marks.append(mark)
@@ -82,7 +83,10 @@ def _add_saved(survey: Survey, at: object) -> int | None:
     heaviest = max(survey.graphs, key=lambda each: each.saved_bytes, default=None)
     if heaviest is None or not heaviest.saved_bytes or heaviest.nodes > _LARGEST:
         return None
-    graph = survey.recording.graph_number(heaviest.graph)
+    try:
+        graph = survey.recording.graph_number(heaviest.graph)
+    except (IndexError, KeyError):  # a damaged graph: the rest of the recording is still worth showing
+        return None
     for node, nbytes in saved_by_node(graph).items():
         site = graph.site_of(graph.nodes[node])
         if site is not None:
@@ -117,19 +121,31 @@ def storage_of(graph: Graph, value: Value) -> Value:
 # -- remarks ----------------------------------------------------------------------------------------------------
 
 
-def _decision_marks(places: Iterable[Place]) -> Iterable[Mark]:
+def _decision_marks(places: Sequence[Place]) -> Iterable[Mark]:
     read: dict[tuple[str, int], list[Place]] = {}
+    several = Counter((place.site.file, place.site.line) for place in places if place.site and place.decides)
     for place in places:
         if place.site is not None and place.decides:
-            yield Mark("decision", describe(place), place.site.file, place.site.line, 20)
+            text = describe(place)
+            if several[place.site.file, place.site.line] > 1:
+                text = f"{shorten(place.site.expression or place.how, 24)}: {text}"
+            yield Mark("decision", text, place.site.file, place.site.line, 20)
         elif place.site is not None:
             read.setdefault((place.site.file, place.site.line), []).append(place)
     for (file, line), group in read.items():
         text = describe(group[0])
         if len(group) > 1:
             hows = dict.fromkeys(f"{place.how}()" for place in group)
-            text = f"{times(sum(place.count for place in group))} {' and '.join(hows)} at {len(group)} places"
+            text = f"{times(sum(place.count for place in group))} {', '.join(hows)} at {len(group)} places"
         yield Mark("read", text, file, line, 30)
+
+
+_DECIDE = {"nonzero": "a size from data", "mask": "a size from data", "index": "an index from data"}
+
+
+def asked(place: Place) -> str:
+    """How often what was asked, where the answer was no bool: `3x a size from data`."""
+    return f"{times(place.count)} {_DECIDE.get(place.how, place.how)}"
 
 
 def describe(place: Place) -> str:
@@ -138,7 +154,7 @@ def describe(place: Place) -> str:
     if place.arms:
         parts.append(", ".join(f"{times(arm.count)} {arm.outcome}" for arm in place.arms))
     elif place.decides:
-        parts.append(f"{times(place.count)} {place.how}")
+        parts.append(asked(place))
     if not place.decides:
         parts.append(f"{times(place.count)} {place.how}()" if place.how != "bool" else f"{times(place.count)} bool")
     if place.numbers is not None and place.numbers.count:
@@ -194,17 +210,21 @@ def _other_marks(survey: Survey, totals: Iterable[OtherTotal]) -> Iterable[Mark]
 
 
 def short_files(files: Iterable[str]) -> dict[str, str]:
-    """For every file the shortest path that still tells it apart: relative to the folder that holds all of them.
+    """For every file the shortest end of its path that still tells it apart.
 
-    >>> short_files(["/a/b/train.py", "/a/b/models/rnn.py"])
-    {'/a/b/train.py': 'train.py', '/a/b/models/rnn.py': 'models/rnn.py'}
+    >>> short_files(["/a/b/train.py", "/a/b/models/rnn.py", "/a/b/rnn.py"])
+    {'/a/b/train.py': 'train.py', '/a/b/models/rnn.py': 'models/rnn.py', '/a/b/rnn.py': 'b/rnn.py'}
     """
-    files = list(files)
-    real = sorted(file for file in files if os.path.isabs(file))
-    if not real:
-        return {file: file for file in files}
-    root = os.path.commonpath([os.path.dirname(file) for file in real])
-    return {file: os.path.relpath(file, root) if file in real else file for file in files}
+    parts = {file: file.replace("\\", "/").split("/") for file in files}
+    found = {}
+    for file, mine in parts.items():
+        length = 2 if mine[-1] in ("__init__.py", "__main__.py") else 1
+        while length < len(mine) and any(
+            other[-length:] == mine[-length:] for name, other in parts.items() if name != file
+        ):
+            length += 1
+        found[file] = "/".join(mine[-length:])
+    return found
 
 
 def where(site: Site, names: dict[str, str]) -> str:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import os
 import shlex
+from collections.abc import Sequence
 
 from plait._errors import NotFoundError
 from plait.decisions import Survey, read_decisions, read_programs
+from plait.graph._marks import Mark
 from plait.graph._notation import duration, number, plural, size
 from plait.recording import Recording, Step
 from plait.views._source import source_view
@@ -15,12 +17,12 @@ from plait.views._theme import WIDTH, Paint
 from plait.views._tree import SMALL, tree_view
 
 
-def report(recording: Recording, *, colour: bool = False, width: int = WIDTH) -> str:
-    """What `plait run` prints at its end: the summary, the annotated source, the next commands."""
+def report(recording: Recording, *, colour: bool = False, width: int = WIDTH, findings: Sequence[Mark] = ()) -> str:
+    """What `plait run` prints at its end: the summary, the annotated source with the findings, the next commands."""
     paint = Paint(colour)
     survey = Survey(recording)
     places = read_decisions(survey)
-    parts = [summary(survey, places, paint), source_view(survey, places, paint, width)]
+    parts = [summary(survey, places, paint), source_view(survey, places, paint, width, findings)]
     if recording.path is not None:
         parts.append(_next(recording.path, paint))
     return "\n\n".join(parts)
@@ -108,6 +110,7 @@ def _titled(title: str, text: str, paint: Paint) -> str:
 def _next(path: str, paint: Paint) -> str:
     name = shlex.quote(os.path.relpath(path) if os.path.isabs(path) else path)
     commands = [
+        (f"plait explain {name}", "what is wrong, and where"),
         (f"plait show {name}", "variants and decisions as tables"),
         (f"plait show {name} --graph", "the graph of the last step, loops folded"),
         (f"plait export {name} --to dot", "or mermaid, json, perfetto"),

@@ -15,14 +15,17 @@ _GAP = 2  # lines without anything of their own that are still shown between two
 _LEFT = 37  # columns of numbers in front of the source
 
 
-def source_view(survey: Survey, places: Sequence[Place], paint: Paint, width: int = WIDTH) -> str:
+def source_view(
+    survey: Survey, places: Sequence[Place], paint: Paint, width: int = WIDTH, findings: Sequence[Mark] = ()
+) -> str:
     """All files in which something happened; the program's own file first, then the busiest."""
-    lines = lines_of(survey, places)
+    lines = lines_of(survey, places, findings)
     sources = survey.recording.sources
     names = short_files(lines.by_file)
     blocks = [
         "\n".join(_file(names[file], sources.get(file), lines.by_file[file], lines, paint, width))
         for file in _files_in_order(survey, lines)
+        if any(line.ops or any(mark.kind != "loop" for mark in line.marks) for line in lines.by_file[file].values())
     ]
     if not blocks:
         return "No line of the program ran an operation on tensors while it was recorded."

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from textwrap import wrap
 
 from plait.decisions import Parting, Place, Program, Survey
 from plait.graph._notation import duration, number, plural, shorten, size, span, times
-from plait.recording import losses, op_totals
-from plait.views._lines import describe, short_files, where
+from plait.recording import losses
+from plait.views._lines import asked, describe, short_files, where
 from plait.views._theme import SIGNS, WIDTH, Paint
 
 _KINDS = {"train": "training step", "forward": "forward step", "rest": "other step"}
@@ -24,7 +25,9 @@ def summary(survey: Survey, places: Sequence[Place], paint: Paint) -> str:
         ("time", _time(survey)),
     ]
     lines = [f"{paint('dim', f'{name:<10}')}{text}" for name, text in rows]
-    lines += [f"{paint('finding', '!')} {text}" for _, text in recording.notes]
+    for _, text in recording.notes:
+        first, *rest = wrap(text, WIDTH - 2) or [""]
+        lines += [f"{paint('finding', '!')} {first}", *(f"  {line}" for line in rest)]
     return "\n".join(lines)
 
 
@@ -86,7 +89,7 @@ def _decisions(places: Sequence[Place]) -> str:
 
 def _time(survey: Survey) -> str:
     meta = survey.recording.meta
-    totals = op_totals(survey.recording)
+    totals = survey.op_totals
     count, spent = sum(total.runs for total in totals), sum(total.ns for total in totals)
     parts = []
     if meta.get("seconds"):
@@ -176,7 +179,8 @@ def decisions_view(places: Sequence[Place], survey: Survey, paint: Paint, width:
         if place.decides:
             sign = paint("decision", SIGNS["decision"])
             lines.append(f"{sign} {shorten(at[place], first):<{first}}  {shorten(place.predicate, width - first - 4)}")
-            lines += [" " * (first + 4) + line for line in _fell(place, paint, width - first - 4)]
+            shared = sum(other.predicate == place.predicate and at[other] == at[place] for other in places) > 1
+            lines += [" " * (first + 4) + line for line in _fell(place, paint, width - first - 4, shared)]
     reads = [place for place in places if not place.decides]
     second = min(max((len(place.predicate) for place in reads), default=0), 36)
     for place in reads:
@@ -188,8 +192,10 @@ def decisions_view(places: Sequence[Place], survey: Survey, paint: Paint, width:
     return "\n".join(lines)
 
 
-def _fell(place: Place, paint: Paint, width: int) -> Iterable[str]:
-    """How a decision fell: one line an outcome, then its numbers."""
+def _fell(place: Place, paint: Paint, width: int, shared: bool) -> Iterable[str]:
+    """How a decision fell: one line an outcome, then its numbers; which part of a test it is, if several were read."""
+    if shared and place.site is not None:
+        yield shorten(f"by {place.site.expression}", width)
     wide = max((len(times(arm.count)) for arm in place.arms), default=0)
     for arm in place.arms:
         text = f"{times(arm.count):>{wide}} {arm.outcome!s:<5}"
@@ -197,7 +203,7 @@ def _fell(place: Place, paint: Paint, width: int) -> Iterable[str]:
             text += paint("dim", f"  line {shorten(f'{arm.line}: {arm.text}', width - len(text) - 7)}")
         yield text.rstrip()
     if not place.arms:
-        yield f"{times(place.count)} {place.how}"
+        yield asked(place)
     if place.numbers is not None:
         low, mean, high = (number(each) for each in (place.numbers.low, place.numbers.mean, place.numbers.high))
         yield f"value {low}" if low == high else f"values {low} to {high}, mean {mean}"

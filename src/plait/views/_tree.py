@@ -52,7 +52,7 @@ def tree_view(
     lines = [*_inputs(drawing)]
     root = content(fold(graph))
     lines += _children(drawing, root, "", max(root.count, 1))
-    return "\n".join(lines) if lines else "(nothing was computed)"
+    return "\n".join(clip(line, width) for line in lines) if lines else "(nothing was computed)"
 
 
 def content(root: Fold) -> Fold:
@@ -133,7 +133,9 @@ def _item(drawing: _Drawing, item: Fold, branch: str, deeper: str, around: int) 
     often = "" if item.count == around else f"{times(item.count)} "
     branch = paint("dim", branch)
     if item.kind == "op":
-        shown = _sample(drawing, item.members[0], "value") if len(graph.nodes) < SMALL else ""
+        small = len(graph.nodes) < SMALL and not item.label.startswith(("empty", "new_empty"))
+        shown = _sample(drawing, item.members[0], "value") if small else ""
+        shown = shown if len(graph.nodes[item.members[0]].outputs) == 1 else ""
         text = often + _op(graph, [graph.nodes[member] for member in item.members], bool(shown))
         text += paint("dim", f"  {shown}") if shown else ""
         yield branch + _with_place(drawing, text, item.site, len(deeper))

@@ -1,0 +1,40 @@
+# Two commands for a newcomer: `make demo` and `make test`.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+
+.PHONY: demo test lint types fuzz bench clean
+
+demo: $(STAMP)
+	@echo "Recording examples/stocks.py: an LSTM on S&P 500 prices, another input size at each step ..."
+	@$(BIN)/plait run -f -o demo.plait examples/stocks.py
+	@echo
+	@echo "Now try:"
+	@echo "  $(BIN)/plait show demo.plait            which distinct graphs, where they part, every decision"
+	@echo "  $(BIN)/plait show demo.plait --graph    the graph of the last step, loops folded"
+	@echo "  $(BIN)/plait run examples/dynamic_rnn.py   a model that decides at every step"
+	@echo "  $(BIN)/plait run YOUR_SCRIPT.py --its-own-options"
+
+test: $(STAMP) lint types
+	$(BIN)/python -m pytest
+
+lint: $(STAMP)
+	$(BIN)/ruff check --quiet src tests examples benchmarks
+	$(BIN)/ruff format --check --quiet src tests examples benchmarks
+
+types: $(STAMP)
+	$(BIN)/mypy
+
+bench: $(STAMP)
+	$(BIN)/python benchmarks/record.py
+
+# torch first and alone: the pinned build, without the gigabytes of CUDA that a plain "torch" brings.
+$(STAMP): pyproject.toml constraints.txt
+	test -d $(VENV) || $(PYTHON) -m venv $(VENV)
+	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt torch numpy
+	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[test,examples]'
+	touch $@
+
+clean:
+	rm -rf $(VENV) build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -1,0 +1,1 @@
+"""Neighbours of plait, one file each; nothing here is loaded before the neighbour is."""

@@ -1,0 +1,32 @@
+"""Errors of the program that were explained when they happened, as findings of the rules they belong to."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from plait.rules._case import Run
+from plait.rules._rule import Finding, Where
+
+
+def of_cause(run: Run) -> Iterator[Finding]:
+    """The explained errors whose cause is the rule that is asked now; errors at the same lines are one finding."""
+    found: dict[tuple[Where, ...], list[int]] = {}
+    first = {}
+    for each in getattr(run.recording, "failures", ()):
+        if each.cause != run.rule[0]:
+            continue
+        places = tuple(Where(place.role, place.file, place.line, place.expression) for place in each.places)
+        if places:
+            first.setdefault(places, each)
+            found.setdefault(places, []).append(each.step)
+    for places, steps in found.items():
+        failure = first[places]
+        yield run.finding(
+            failure.fact,
+            failure.consequence,
+            failure.cure,
+            places,
+            steps=steps,
+            errors=len(steps),
+            raised=failure.error,
+        )

@@ -1,0 +1,1 @@
+"""Rules of the category numerics, one a file."""

@@ -1,0 +1,1 @@
+"""Rules of the category performance, one a file."""

@@ -1,0 +1,1 @@
+"""Rules of the category suspicious, one a file."""

@@ -56,6 +56,13 @@ def finding(seen: Seen, rows: int) -> Failure:
     return _mixes(seen, guilty, rows)
 
 
+def relies(guilty: Culprit) -> str:
+    """The remark on a result that depends on what stands in the padding, though not on how much of it there is."""
+    site = _site(guilty)
+    what = "The model" if guilty.result is None else f"`{_text(site, guilty.result.op)}`{_at(site)}"
+    return f"{what} counts on the numbers that stand in the padding."
+
+
 def _decision(seen: Seen, guilty: Culprit, rows: int) -> Failure:
     found = guilty.divergence
     assert found is not None

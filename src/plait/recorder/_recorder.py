@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import _thread
+import contextlib
 import functools
 import os
 import platform
@@ -62,6 +64,7 @@ class Record(Recording):
         writer = Writer(None if path is None else Path(path), overwrite)
         super().__init__(writer.connection, None if path is None else str(path))
         self._writer = writer
+        self._closed = False
         self.active = False
         self.recording_thread: int | None = None  # the thread that is recorded, while it is
         self.in_optimizer = False
@@ -140,6 +143,21 @@ class Record(Recording):
         self._writer.add("note", [(None, "stopped", sentence)])
         say(f"plait: {sentence}; the program goes on. Please report this.")
 
+    def save_while_stuck(self, seconds: float = 1.0) -> None:
+        """From now on also write when nothing happens for a while: a rank that waits for the others may be killed."""
+        _thread.start_new_thread(self._watch, (seconds,))
+
+    def _watch(self, seconds: float) -> None:
+        seen = saved = -1
+        while not self._closed:
+            time.sleep(seconds)
+            now = hash((len(self.tape.tokens), self.steps_keeper.count))
+            if now == seen and now != saved and self.active:
+                with contextlib.suppress(Exception):  # the program went on in this very moment: the next time
+                    self.steps_keeper.flush(open_step=True)
+                saved = now
+            seen = now
+
     def step(self) -> None:
         """End a step here (where neither an optimizer nor a backward pass ends it)."""
         if self.active and not self._failed:
@@ -194,7 +212,9 @@ class Record(Recording):
     def close(self) -> None:
         """Stop, if it still runs, and close the file."""
         self.__exit__()
-        super().close()
+        with self._writer.lock:
+            self._closed = True
+            super().close()
 
     def _all(self, sql: str, *values: Any) -> list[Any]:
         if self.active:

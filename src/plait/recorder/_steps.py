@@ -383,6 +383,10 @@ class Steps:
 
     def flush(self, open_step: bool = False) -> None:
         """Write what waits; with `open_step` also the step that is under way."""
+        with self.writer.lock:
+            self._flush(open_step)
+
+    def _flush(self, open_step: bool) -> None:
         tape, writer = self.tape, self.writer
         types, sites, scopes, rows = self._written
         writer.add("type", [(n, _json(tape.types[n])) for n in range(types, len(tape.types))])

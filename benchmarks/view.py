@@ -120,7 +120,7 @@ def write_page(recording: Path) -> tuple[float, Path]:
 
 def in_browser(page: Path, strips: bool) -> list[Line]:
     """What a person waits for, measured inside Chromium."""
-    from web.browser import chromium, missing
+    from web.browser import chromium, missing, wait
 
     if (reason := missing()) is not None:
         return [("in Chromium", "not measured", reason)]
@@ -128,7 +128,7 @@ def in_browser(page: Path, strips: bool) -> list[Line]:
         tab = context.new_page()
         start = time.perf_counter()
         tab.goto(page.as_uri() + ("#view=run" if strips else "#view=graph"))
-        tab.wait_for_function("document.body.dataset.ready && (location.hash.includes('run') || document.body.dataset.drawn)")
+        wait(tab, "document.body.dataset.ready && (location.hash.includes('run') || document.body.dataset.drawn)", 60)
         lines = [("opened", f"{time.perf_counter() - start:.2f} s", "under 2 s")]
         if strips:
             frames = tab.evaluate(SCROLL)

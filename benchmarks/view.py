@@ -22,7 +22,7 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(ROOT / "src"), str(ROOT / "tests")]
 
-from handmade import Tape, loop_step  # noqa: E402
+from handmade import LOOP, Tape, loop_step  # noqa: E402
 from plait.graph._rows import ParentRow  # noqa: E402
 
 Line = tuple[str, str, str]
@@ -83,7 +83,9 @@ def long_step(rounds: int) -> Tape:
         mean = tape.op("mean", tape.to(h), out=scalar, site=tape.site(5, "h.mean()"))
         test = tape.op("__gt__", tape.to(mean), out=flag, site=tape.site(5, "h.mean() > 0"), cut="boolean result")
         up = k % 3 != 0
-        tape.read(tape.to(test), tape.site(5, "h.mean() > 0", jump=True), "bool", up, ">", left=0.1 if up else -0.1, right=0.0)
+        tape.read(
+            tape.to(test), tape.site(5, "h.mean() > 0", jump=True), "bool", up, ">", left=0.1 if up else -0.1, right=0.0
+        )
         line = (6, "torch.relu(h)") if up else (8, "torch.tanh(h)")
         h = tape.op("relu" if up else "tanh", tape.to(h), out=made, site=tape.site(*line))
     loss = tape.op("linear", tape.to(h), out=scalar, site=tape.site(9, "head(h)"))
@@ -94,8 +96,6 @@ def long_step(rounds: int) -> Tape:
 
 def many_steps(steps: int, variants: int = 40) -> Tape:
     """Steps of a loop with 1 to `variants` rounds."""
-    from handmade import LOOP
-
     tape = Tape(LOOP)
     for variant in range(variants):
         loop_step(tape, [True] * (variant + 1))
@@ -138,11 +138,17 @@ def in_browser(page: Path, strips: bool) -> list[Line]:
             frames = tab.evaluate(SCROLL)
             lines.append(("strip scrolled", f"{frames:.0f} frames a second", "30 or more"))
         else:
-            for name, script, wish in (("one round unfolded", ROUND, "under 300 ms"), ("opened all", ALL, ""), ("search", SEARCH, "under 100 ms")):
+            for name, script, wish in (
+                ("one round unfolded", ROUND, "under 300 ms"),
+                ("opened all", ALL, ""),
+                ("search", SEARCH, "under 100 ms"),
+            ):
                 lines.append((name, f"{tab.evaluate(script):.0f} ms", wish))
         client = context.new_cdp_session(tab)
         client.send("HeapProfiler.collectGarbage")
-        used = client.send("Runtime.getHeapUsage")["usedSize"] + client.send("Runtime.getHeapUsage").get("backingStorageSize", 0)
+        used = client.send("Runtime.getHeapUsage")["usedSize"] + client.send("Runtime.getHeapUsage").get(
+            "backingStorageSize", 0
+        )
         lines.append(("memory", f"{used / 1e6:.0f} MB", "under 500 MB"))
         return lines
 
@@ -198,13 +204,22 @@ def others(rounds: int, folder: Path) -> list[Line]:
             continue
         try:
             done = subprocess.run(
-                [sys.executable, "-c", script, str(rounds), str(folder / package)], capture_output=True, text=True, timeout=LIMIT
+                [sys.executable, "-c", script, str(rounds), str(folder / package)],
+                capture_output=True,
+                text=True,
+                timeout=LIMIT,
             )
         except subprocess.TimeoutExpired:
             lines.append((f"{name}, {rounds} rounds", f"over {LIMIT} s", ""))
             continue
         fault = done.stderr.strip().splitlines()[-1][:70] if done.returncode and done.stderr.strip() else "failed"
-        lines.append((f"{name}, {rounds} rounds", f"{float(done.stdout.split()[-1]):.1f} s" if not done.returncode else fault, ""))
+        lines.append(
+            (
+                f"{name}, {rounds} rounds",
+                f"{float(done.stdout.split()[-1]):.1f} s" if not done.returncode else fault,
+                "",
+            )
+        )
     return lines
 
 

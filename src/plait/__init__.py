@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from plait._api import rule_page as rule_page
     from plait._api import view as view
     from plait._errors import PlaitError as PlaitError
+    from plait.batching import batch as batch
+    from plait.batching import cell as cell
     from plait.diffs import diff as diff
     from plait.graph import Graph as Graph
     from plait.recording import Recording as Recording
@@ -24,6 +26,8 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 _HOMES = {
+    "batch": "plait.batching",
+    "cell": "plait.batching",
     "Finding": "plait.rules",
     "Findings": "plait.rules",
     "explain": "plait._api",
@@ -42,7 +46,7 @@ _HOMES = {
 }
 
 __all__ = [
-    "Finding", "Findings", "Graph", "PlaitError", "Recording", "diff", "explain", "load", "record",
+    "Finding", "Findings", "Graph", "PlaitError", "Recording", "batch", "cell", "diff", "explain", "load", "record",
     "view",
 ]  # fmt: skip
 

@@ -9,6 +9,7 @@ from handmade import product
 
 MODULES = [
     "plait.decisions._arms",
+    "plait.graph._executions",
     "plait.graph._builder", "plait.graph._notation", "plait.graph._source", "plait.views._lines",
     "plait.views._source", "plait.views._theme",
 ]  # fmt: skip

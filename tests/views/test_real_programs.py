@@ -171,3 +171,29 @@ def test_every_view_of_every_program(name: str, capfd: pytest.CaptureFixture[str
         for to in views.EXPORTS:
             if to != "perfetto" or recording.durations(step.graph) is not None:
                 assert views.export(recording, to, step.id)
+
+
+def test_rounds_and_runs_where_one_call_is_several_operations(record: Record) -> None:
+    recording = record("""
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.lstm, self.cell = nn.LSTM(3, 4), nn.RNNCell(4, 4)
+
+    def forward(self, x, h=None):
+        for k in range(5):
+            y, _ = self.lstm(x)
+        for k in range(6):
+            h = self.cell(y[0], h)
+        return h
+
+model = Model()
+model(torch.ones(2, 1, 3))
+model(torch.ones(2, 1, 3))
+""")
+    with recording:
+        loops = [loop.trips for loop in Survey(recording).loops if loop.file.endswith("program.py")]
+        assert loops == [(5, 5), (6, 6)]
+        source = views.show_source(recording)
+    assert "   10    30 " in next(line for line in source.split("\n") if "y, _ = self.lstm(x)" in line)
+    assert "   12    26 " in next(line for line in source.split("\n") if "h = self.cell(y[0], h)" in line)

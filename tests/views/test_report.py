@@ -32,7 +32,7 @@ model.py   26 ops, 30 us
     4     4   4 us  13            3      for x in xs:   ↻ x 1..3
     4     4   8 us  27            4          h = h + x
     4     8   8 us  27            5          if h.mean() > 0:
-                                             ? 3x True, 1x False; closest 0.1667 (step 0)
+                                             ? 3x True, 1x False; closest 0.17 (step 0)
     3     3   3 us  10   40 B     6              h = torch.relu(h)
                                   7          else:
     1     1   1 us   3   20 B     8              h = torch.tanh(h)
@@ -58,7 +58,7 @@ xs = data f32[3, 5]
 │  │  ├─ h = add(h, $2)  f32[5]                                                           model.py:4
 │  │  ├─ $4 = mean(h)  f32[]                                                              model.py:5
 │  │  ├─ $5 = gt($4)  bool[]                                                              model.py:5
-│  │  ├─ ? h.mean() > 0: 2x True, 1x False  closest 0.1667                                model.py:5
+│  │  ├─ ? h.mean() > 0: 2x True, 1x False  closest 0.17                                  model.py:5
 │  │  ├─ 2x h = relu(h)  f32[5]                                                           model.py:6
 │  │  └─ 1x h = tanh(h)  f32[5]                                                           model.py:8
 │  └─ $17 = detach(h)  f32[5]  / detach                                                   model.py:9
@@ -119,7 +119,7 @@ Decisions
 ? model.py:5  h.mean() > 0
               3x True   line 6: h = torch.relu(h)
               1x False  line 8: h = torch.tanh(h)
-              closest 0.1667 (step 0)""" in text  # fmt: skip
+              closest 0.17 (step 0)""" in text  # fmt: skip
 
 
 def test_notes_are_shown(tmp_path: Path) -> None:
@@ -229,3 +229,19 @@ def test_labels_are_escaped(tmp_path: Path) -> None:
 def test_a_terminal_that_cannot_write_the_signs() -> None:
     assert views.fit("├─ ↻ for x in xs", "ascii") == "|- @ for x in xs"
     assert views.fit("├─ ↻", "utf-8") == "├─ ↻"
+
+
+def test_installed_packages_are_a_line_in_the_report(tmp_path: Path) -> None:
+    tape = loop_in("/env/lib/site-packages/models/net.py")
+    with load(tape.write(tmp_path / "x.plait")) as recording:
+        assert "net.py   8 ops, 9 us   (lines: plait show FILE --source)" in views.report(recording)
+        assert "def forward(xs):" not in views.report(recording)
+        assert "def forward(xs):" in views.show_source(recording)
+
+
+def loop_in(file: str) -> Tape:
+    from handmade import LOOP, loop_step
+
+    tape = Tape(LOOP, file)
+    loop_step(tape, [True])
+    return tape

@@ -70,6 +70,8 @@ def _split(arguments: Sequence[str]) -> list[str]:
     index = 0
     while index < len(arguments):
         each = arguments[index]
+        if each == "--":
+            break
         if each in ("-m", "-c"):
             return [*arguments[: index + 2], "--", *arguments[index + 2 :]]
         if not each.startswith("-") or each == "-":
@@ -183,7 +185,7 @@ def _find(options: argparse.Namespace, rest: list[str]) -> Program:
         if os.path.isdir(script) and not os.path.exists(os.path.join(script, "__main__.py")):
             raise PlaitError(f"{script}: can't find '__main__.py' in this folder")
         start = runpy._run_module_as_main  # type: ignore[attr-defined]
-        return Program(name, rest, script, {}, lambda: start("__main__", False), {})
+        return Program(name, rest, os.path.abspath(script), {}, lambda: start("__main__", False), {})
     file = script if os.path.isabs(script) else os.path.join(os.getcwd(), script)
     code = _compile(_read(script), file)
     facts = {"__file__": file, "__cached__": None, "__loader__": SourceFileLoader("__main__", file)}

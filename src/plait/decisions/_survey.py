@@ -13,15 +13,15 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple
 
+from plait.graph._executions import Move, executions
 from plait.graph._model import Loop, Site
 from plait.graph._regions import RegionBuilder
-from plait.graph._rows import EnterRow, ReturnRow, Row
+from plait.graph._rows import EnterRow, Row
 from plait.recording import BuiltGraph, OpTotal, Recording, StepGroup, built_graphs, op_totals, step_groups
 
 TOKEN_BUDGET = 40_000
-# Where in its fields a row says its site, for the rows that have a place in the order of a loop. A change of mode has
-# none: it is noticed at the next call, whose site it carries.
-_SITE = {"op": 1, "read": 1, "backward": 1, "event": 2}
+# Where in its fields a row says its site; what happens there is always the first field.
+_SITE = {"op": 1, "read": 1, "backward": 1, "event": 2, "enter": 1}
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +72,8 @@ class Survey:
         self.graphs = _built(self.groups, built_graphs(recording))
         self.by_graph = {each.graph: each for each in self.graphs}
         self._fields: dict[int, tuple[str, list[Any]]] = {}
-        self._moves: dict[int, tuple[EnterRow | ReturnRow | None, int | None]] = {}
+        self._moves: dict[int, Move] = {}
+        self._executions: dict[int, list[int]] = {}  # site -> how often it ran, operations and reads there
         self._trips_of: dict[int, dict[tuple[str, int, str], list[int | None]]] = {}
         self.tokens: dict[int, array[int]] = {graph: recording.tokens(graph) for graph in self._choose(budget)}
         self.complete = len(self.tokens) == len(self.graphs)
@@ -143,19 +144,25 @@ class Survey:
         builder = RegionBuilder(self.sites)
         loops: dict[int, tuple[tuple[str, int, str], str]] = {}
         known = 0
-        for token in self.tokens[graph]:
+        tokens = self.tokens[graph]
+        for token in tokens:
             if token not in self._moves:
                 self._moves[token] = self._move(token)
-            row, number = self._moves[token]
-            if row is None:
-                if number is None:
-                    continue
-                builder.at(number)
-            elif isinstance(row, EnterRow):
-                builder.enter(row)
-            else:
-                builder.leave(row.levels)
+        same = executions(self._moves[token] for token in tokens)
+        self._count_executions(graph, same)
+        for place, token in enumerate(tokens):
+            number, key, depth = self._moves[token]
+            if depth < 0:
+                builder.leave(-depth)
                 continue
+            if key is None:
+                continue
+            if depth > 0:
+                row = self.rows[token]
+                assert isinstance(row, EnterRow)
+                builder.enter(row, same.get(place, False))
+            else:
+                builder.at(number, same.get(place, False))
             if builder.count > known:
                 for region in builder.since(known):
                     if region.kind == "loop" and number is not None:
@@ -167,13 +174,32 @@ class Survey:
         for number, (key, kind) in loops.items():
             yield key, kind, regions[number].trips, number in still_open
 
-    def _move(self, token: int) -> tuple[EnterRow | ReturnRow | None, int | None]:
-        """What a row means to the loops: a function that begins or ends, or the site where something happens."""
+    def _count_executions(self, graph: int, same: dict[int, bool | None]) -> None:
+        steps = self.by_graph[graph].steps
+        for place, token in enumerate(self.tokens[graph]):
+            site, key, _ = self._moves[token]
+            if site is not None and key is not None:
+                counts = self._executions.setdefault(site, [0, 0])
+                counts[0] += steps if same.get(place, False) is False else 0
+                counts[1] += steps if self.fields(token)[0] in ("op", "read") else 0
+
+    def executions(self, site: int, rows: int) -> int:
+        """How often a place ran, if `rows` operations and reads happened there: one execution may hold several.
+
+        Exact if all graphs were read; otherwise as in those that were.
+        """
+        self.loops  # noqa: B018 - counts them
+        runs, seen = self._executions.get(site, (0, 0))
+        return round(rows * runs / seen) if seen else rows
+
+    def _move(self, token: int) -> Move:
+        """What a row means to the loops: (site, what happens there, how many functions begin or end)."""
         kind, fields = self.fields(token)
-        if kind in ("enter", "return"):
-            row = self.rows[token]
-            return (row, row.site) if isinstance(row, EnterRow) else (row, None)  # type: ignore[return-value]
-        return None, fields[_SITE[kind]] if kind in _SITE else None
+        if kind == "return":
+            return None, None, -fields[0]
+        if kind not in _SITE:  # a change of mode is noticed at the next call, whose site it carries
+            return None, None, 0
+        return fields[_SITE[kind]], fields[0], 1 if kind == "enter" else 0
 
     def fields(self, token: int) -> tuple[str, list[Any]]:
         """The kind of a row and its fields as they are written."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
+from plait.graph._executions import Move, executions
 from plait.graph._model import (
     Backward,
     BackwardNode,
@@ -58,6 +59,8 @@ class GraphBuilder:
         self._types = types
         self._sites = sites
         self._scopes = scopes
+        self._rows: list[tuple[int, Row]] = []
+        self._same: dict[int, bool | None] = {}
         self._place = 0
         self._inputs: list[int] = []  # value of the k-th input
         self._made: dict[int, tuple[int, ...]] = {}  # place -> values
@@ -80,20 +83,24 @@ class GraphBuilder:
         """Add the next row of the step; `number` is its number in the recording."""
         if self._hasher is not None:
             self._hasher.add(row)
+        self._rows.append((number, row))
+
+    def _take(self, number: int, row: Row) -> None:
+        same = self._same.get(self._place, False)
         match row:
             case OpRow():
-                self._op(number, row)
+                self._op(number, row, self._regions.at(row.site, same))
             case InputRow():
                 self._input(number, row)
             case ReadRow():
                 self._decisions.append(
                     Decision(
                         len(self._decisions), row.how, self._value(row.value), len(self._nodes), row.site,
-                        self._regions.at(row.site), row.outcome, row.comparison, self._place,
+                        self._regions.at(row.site, same), row.outcome, row.comparison, self._place,
                     )
                 )  # fmt: skip
             case EnterRow():
-                self._regions.enter(row)
+                self._regions.enter(row, same)
             case ReturnRow():
                 self._regions.leave(row.levels)
             case ModeRow():
@@ -108,12 +115,12 @@ class GraphBuilder:
                 self._backwards.append(
                     Backward(
                         len(self._backwards), len(self._nodes), row.how, roots, inputs, row.site,
-                        row.retain_graph, row.create_graph, self._regions.at(row.site), self._place, row.adds,
+                        row.retain_graph, row.create_graph, self._regions.at(row.site, same), self._place, row.adds,
                     )
                 )  # fmt: skip
             case EventRow():
                 values = tuple(self._value(each) for each in row.values)
-                region = self._regions.at(row.site)
+                region = self._regions.at(row.site, same)
                 self._events.append(
                     Event(len(self._nodes), row.what, row.detail, row.site, values, region, self._place, row.facts)
                 )
@@ -121,6 +128,10 @@ class GraphBuilder:
 
     def finish(self) -> Graph:
         """The graph. The builder must not be used after this."""
+        # Which rows are one execution of their place shows only in what follows them.
+        self._same = executions(_move(row) for _, row in self._rows)
+        for number, row in self._rows:
+            self._take(number, row)
         regions = self._regions.finish()
         with_sites = (self._nodes, self._decisions, self._backwards, self._modes, self._events, regions)
         used_sites = {item.site for items in with_sites for item in items}
@@ -166,7 +177,7 @@ class GraphBuilder:
             )
         )
 
-    def _op(self, number: int, row: OpRow) -> None:
+    def _op(self, number: int, row: OpRow, region: int | None) -> None:
         node = len(self._nodes)
         arguments = [self._value(each) for each in row.arguments]
         first_grad = len(self._backward_nodes)
@@ -175,7 +186,6 @@ class GraphBuilder:
         site = None if row.site is None else self._sites[row.site]
         written = [arguments[index] for index in row.writes]
         outputs = []
-        region = self._regions.at(row.site)
         for index, output in enumerate(row.outputs):
             base, previous = None, None
             if output.replaces is not None:
@@ -278,6 +288,23 @@ class GraphBuilder:
                 BackwardNode(len(self._backward_nodes), "AccumulateGrad", self._values[first].node, (), first)
             )
         return self._accumulate[first]
+
+
+def _move(row: Row) -> Move:
+    """What a row means to `executions`."""
+    match row:
+        case OpRow():
+            return row.site, row.op, 0
+        case ReadRow() | BackwardRow():
+            return row.site, row.how, 0
+        case EventRow():
+            return row.site, row.what, 0
+        case EnterRow():
+            return row.site, row.function, 1
+        case ReturnRow():
+            return None, None, -row.levels
+        case _:
+            return None, None, 0
 
 
 def build(

@@ -3,7 +3,8 @@
 A frame is known exactly (the recorder sees it begin and end). A loop is where its syntax is; a new iteration begins
 when the program comes back to an instruction at or before the last one inside the same loop. A loop whose body does
 nothing but run an inner loop leaves no operation of its own between two rounds: its `trips` are unknown (None) and
-the inner loop counts all rounds together.
+the inner loop counts all rounds together. Where one place is all that a loop has, `plait.graph._executions` tells its
+rounds from the operations of one round.
 """
 
 from __future__ import annotations
@@ -23,6 +24,8 @@ class _OpenLoop:
     count: int
     last: tuple[bool, int]
     entered_body: bool
+    only: int | None  # the site of all that happened in it, None as soon as there is another
+    unclear: bool = False  # at one place, whether a round began could not be told
 
 
 @dataclass(slots=True)
@@ -40,9 +43,9 @@ class RegionBuilder:
         self._frames: list[_Frame] = []
         self._has_own: set[int] = set()  # iterations with something of their own, not only an inner loop
 
-    def enter(self, row: EnterRow) -> None:
+    def enter(self, row: EnterRow, same: bool | None = False) -> None:
         """A frame begins, called from `row.site` of the frame that is on top."""
-        parent = self.at(row.site)
+        parent = self.at(row.site, same)
         region = self._new(parent, "frame", row.function, row.site, row.line, 0)
         self._frames.append(_Frame(region))
 
@@ -52,8 +55,9 @@ class RegionBuilder:
             for open_loop in self._frames.pop().loops:
                 self._close(open_loop)
 
-    def at(self, number: int | None) -> int | None:
-        """The region of what happens now at this site."""
+    def at(self, number: int | None, same: bool | None = False) -> int | None:
+        """The region of what happens now at this site; `same`: as a part of what happened there before (see
+        `plait.graph._executions`)."""
         if not self._frames:
             return None
         frame = self._frames[-1]
@@ -73,7 +77,11 @@ class RegionBuilder:
         if common:
             current = frame.loops[common - 1]
             order = (not (site.header and innermost), site.offset)
-            if order <= current.last:
+            if same is None and order == current.last:
+                current.unclear = True
+            if number != current.only:
+                current.only = None
+            if order < current.last or (order == current.last and same is False):
                 current.count += 1
                 current.iteration = self._new(current.region, "iteration", "", None, current.loop.line, current.count)
             current.last = order
@@ -85,7 +93,7 @@ class RegionBuilder:
             parent = self._new(region, "iteration", "", None, loop.line, 0)
             deepest = depth == len(site.loops) - 1
             in_body = not (site.header and deepest)
-            frame.loops.append(_OpenLoop(loop, region, parent, 0, (in_body, site.offset), in_body))
+            frame.loops.append(_OpenLoop(loop, region, parent, 0, (in_body, site.offset), in_body, number))
         if frame.loops:
             self._has_own.add(frame.loops[-1].iteration)
         return parent
@@ -118,5 +126,7 @@ class RegionBuilder:
         if loop.loop.kind == "while" and not loop.entered_body:
             trips = loop.count  # the last round was only the test that ended the loop
         if loop.count == 0 and loop.iteration not in self._has_own:
+            trips = None
+        if loop.unclear and loop.only is not None:
             trips = None
         self._regions[loop.region] = replace(self._regions[loop.region], trips=trips)

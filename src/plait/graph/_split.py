@@ -70,10 +70,11 @@ class _Splitter:
         self._local: dict[int, int] = {}  # place before -> place in the part
         self._inputs: dict[tuple[int, int], int] = {}  # (place before, output) -> number of the input
         if start:
-            for frame in self._frames:
-                self._add(frame._replace(site=None) if not part.rows else frame, None)
+            # As a step begins that nobody cut: how gradient recording is switched, then the functions under way.
             if self._mode is not None and not self._mode.enabled:
                 self._add(self._mode._replace(site=None), None)
+            for depth, frame in enumerate(self._frames):
+                self._add(frame if depth else frame._replace(site=None), None)
         for place in range(start, end):
             row = self._rows[place]
             if isinstance(row, EnterRow):

@@ -120,7 +120,7 @@ class Leaves:
         return [
             LeafFacts(
                 each.number, each.name, each.shape, each.module, each.holder, each.optimizer, each.site, each.registered
-            )  # fmt: skip
+            )
             for each in (self._all[number] for number in numbers)
         ]
 

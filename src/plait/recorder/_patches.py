@@ -8,6 +8,7 @@ one opaque node. Work of other threads is counted, so that the report can say it
 from __future__ import annotations
 
 import functools
+import gc
 import sys
 import threading
 import warnings
@@ -230,20 +231,44 @@ class Patches:
                 args = (self._closure(args[0]), *args[1:])
             if callable(kwargs.get("closure")):
                 kwargs["closure"] = self._closure(kwargs["closure"])
-            site = record.tape.guarded(record.tape.site_of, sys._getframe(1))
             if record.tape.values == "stats":
                 record.steps_keeper.grad_norm = record.tape.guarded(_gradient_norm, optimizer)
-            record.in_optimizer = True
+            record.steps_keeper.optimizers_seen = record.in_optimizer = True
             try:
                 result = self._quietly(original, optimizer, *args, **kwargs)
             finally:
                 record.in_optimizer = False
             if self._here():
-                record.tape.guarded(self._optimizer_event, optimizer, site)
+                record.tape.guarded(self._optimizer_event, optimizer, sys._getframe(1))
             return result
 
         step._plait_record = record  # type: ignore[attr-defined]
         return step
+
+    def _watch_optimizer(self, optimizer: Any) -> None:
+        """Note an optimizer that was made before the recording began. A scheduler may have given it its own `step`."""
+        self._record.steps_keeper.optimizers_seen = True
+        step = vars(optimizer).get("step")
+        if step is None or getattr(step, "_plait_record", None) is self._record:
+            return
+        watched = self._optimizer_step(functools.wraps(step)(lambda _, *args, **kwargs: step(*args, **kwargs)))
+        own = functools.partial(watched, optimizer)
+        functools.update_wrapper(own, watched)
+        self._set(optimizer, "step", own)
+
+    def find_optimizers(self) -> bool:
+        """Whether there are optimizers that hold a tensor of this step. A search through everything that lives."""
+        ids = self._record.tape.ids
+        found = False
+        for each in gc.get_objects():
+            if not issubclass(type(each), torch.optim.Optimizer):
+                continue
+            parameters = [parameter for group in each.param_groups for parameter in group["params"]]
+            entries = [(ids.get(id(parameter)), parameter) for parameter in parameters]
+            if any(entry is not None and entry[0]() is parameter for entry, parameter in entries):
+                found = True
+                self._watch_optimizer(each)
+        return found
 
     def _add_group(self, original: Any) -> Any:
         record = self._record
@@ -289,13 +314,16 @@ class Patches:
                 return original(owner, *args, **kwargs)
             result = self._quietly(original, owner, *args, **kwargs)
             keeper = self._record.steps_keeper
+            if isinstance(owner, torch.optim.Optimizer):
+                self._record.tape.guarded(self._watch_optimizer, owner)
             self._record.tape.guarded(keeper.zero_grad, type(owner).__name__, sys._getframe(1))
             return result
 
         return zero_grad
 
-    def _optimizer_event(self, optimizer: Any, site: int | None) -> None:
+    def _optimizer_event(self, optimizer: Any, frame: Any) -> None:
         tape = self._record.tape
+        site = tape.site_of(frame)
         parameters = [each for group in optimizer.param_groups for each in group["params"]]
         tape.leaves.owned(optimizer, optimizer.param_groups)
         stale, missing = tape.leaves.updated(parameters)

@@ -77,6 +77,7 @@ class Record(Recording):
         self.failures_keeper = Failures(self.tape, lambda: self.steps_keeper.count, self._keep_failure)
         self._handler = MethodType(make_handler(self.tape, specials), self.mode)
         self._patches = Patches(self)
+        self.steps_keeper.find_optimizers = self._patches.find_optimizers
         _made[:] = [*(each for each in _made[-7:] if each() is not None), weakref.ref(self)]
         self.tape.on_broken = self._broken
         self._failed = False
@@ -124,7 +125,7 @@ class Record(Recording):
         status = "done" if kind is None else f"stopped by {getattr(kind, '__name__', kind)}"
         self._writer.set_meta(status=status)
         self.tape.guarded(self.steps_keeper.finish, kind is None)
-        self._writer.finish()
+        self.tape.guarded(self._writer.finish)
 
     def _broken(self, error: Exception) -> None:
         """The recorder itself failed: let the program run on unseen, and say so once."""
@@ -188,7 +189,7 @@ class Record(Recording):
     def finish(self) -> None:
         """Write everything that waits."""
         self.tape.guarded(self.steps_keeper.flush)
-        self._writer.finish()
+        self.tape.guarded(self._writer.finish)
 
     def close(self) -> None:
         """Stop, if it still runs, and close the file."""

@@ -23,14 +23,16 @@ UNSEEN: Final[dict[int, int]] = {}  # what `codes.get` answers for code that was
 
 _PLAIT = str(Path(__file__).resolve().parent.parent) + os.sep
 _TORCH = str(Path(torch.__file__).resolve().parent) + os.sep
+_OURS = _PLAIT + "recorder" + os.sep
 LOADING: Final = _TORCH + os.path.join("utils", "data") + os.sep
 _QUIET_FILES = (
     _TORCH + os.path.join("nn", "utils", "clip_grad.py"),
     _TORCH + "optim" + os.sep,
     LOADING,  # what a loader stacks is data, an input of the step
     _TORCH + os.path.join("autograd", "__init__.py"),  # the ones that a backward pass starts from
-    _PLAIT + "recorder" + os.sep,  # our own hooks
+    _OURS,  # our own hooks
 )
+_PASSES_ON = {"run", "recorded"}  # of `Record`: what they call is the program's
 _SITE_PACKAGES = os.sep + "site-packages" + os.sep
 _STANDARD = tuple(
     os.path.realpath(path) + os.sep for path in {sysconfig.get_path("stdlib"), sysconfig.get_path("platstdlib")} if path
@@ -86,7 +88,9 @@ class Sites:
         """Classify a code object that was not seen before."""
         self._kept.append(code)
         found: CodeSites
-        if code.co_filename.startswith(_QUIET_FILES):
+        if code.co_filename.startswith(_OURS) and code.co_name in _PASSES_ON:
+            found = LIBRARY
+        elif code.co_filename.startswith(_QUIET_FILES):
             found = QUIET
         elif self._is_library(code.co_filename):
             found = LIBRARY

@@ -14,7 +14,7 @@ import hashlib
 import json
 import time
 from array import array
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import astuple, dataclass
 from typing import Any, Final
 
@@ -28,8 +28,11 @@ from plait.recorder._tape import SAMPLED_STEPS, Tape
 from plait.recording._writer import NewGraph, Writer
 
 LONGEST_STEP: Final = 2_000_000  # rows; a longer step is cut, so that memory stays bounded
-CALLS_TOGETHER: Final = 256  # outermost module calls that wait for a backward pass before they count as steps
+CALLS_TOGETHER: Final = 256  # outermost module calls that wait for a backward pass before they count as steps,
+MOST_CALLS: Final = 4096  # this many where autograd builds a graph, which a backward pass may still use
 TIMED_GRAPHS: Final = 200  # graphs of which the duration of each operation is kept
+ON_THE_WAY: Final = frozenset({"enter", "return", "mode"})  # rows that say where the program is, not what it does
+HOLDS_WORK: Final = frozenset({"op", "read", "backward"})
 FLUSH_EVERY: Final = 0.5  # seconds
 FIRST_CENSUS: Final = 8  # steps
 MOST_BINDINGS: Final = 20_000  # ways in which leaves were the inputs of graphs
@@ -55,6 +58,8 @@ class Steps:
         self.count = 0
         self.programs: set[str] = set()
         self.optimizers_seen = False
+        self._looked_for_optimizers = False
+        self.find_optimizers: Callable[[], bool] = lambda: False
         self.grad_norm: float | None = None
         self._next_census = FIRST_CENSUS
         self._known: dict[bytes, tuple[int, int]] = {}
@@ -81,6 +86,9 @@ class Steps:
     def backward_done(self, site: int | None, create_graph: bool) -> None:
         """A backward pass is over. It ends the step unless an optimizer is at work, or its result goes on."""
         self._end = self.mark(site)
+        if not self.optimizers_seen and not self._looked_for_optimizers:
+            self._looked_for_optimizers = True
+            self.optimizers_seen = self.find_optimizers()
         self.tape.armed = not self.optimizers_seen and not create_graph
 
     def optimizer_done(self, site: int | None) -> None:
@@ -102,9 +110,10 @@ class Steps:
         if self.tape.armed:
             self.close()
         pending = len(self._calls)
-        waiting = pending >= CALLS_TOGETHER and not self.watch.count
-        if waiting and (not self.watch.ever or self.tape.no_graph_built()):
-            self.close()
+        if pending >= CALLS_TOGETHER and not self.watch.count:
+            alone = self.tape.no_graph_built() or (not self.watch.ever and pending >= MOST_CALLS)
+            if alone:
+                self.close()
         self._calls.append(self.mark(self.tape.site_of(caller)))
 
     # -- the end of a step ----------------------------------------------------------------------------------------
@@ -113,6 +122,11 @@ class Steps:
         """End the step under way."""
         tape = self.tape
         tape.armed = False
+        # What ends the step is an operation, a read, an event. Leaving `no_grad` or a function afterwards is not: the
+        # last round of a loop is like the others. The next step says itself how it begins.
+        while tape.tokens and tape.rows[tape.tokens[-1]].row.kind in ON_THE_WAY:
+            for each in (tape.tokens, tape.numbers, tape.times):
+                each.pop()
         if not tape.tokens:
             return
         now = time.perf_counter()
@@ -243,21 +257,24 @@ class Steps:
         else:
             cuts = self._between_calls(self._calls)
         # A part that holds nothing but the functions under way is none.
-        return [cut for before, cut in zip([0, *cuts], cuts) if cut and self._holds_something(before, cut)]
+        return [
+            cut for before, cut in zip([0, *cuts], cuts)
+            if 0 < cut < len(self.tape.tokens) and self._holds(HOLDS_WORK | {"mode"}, before, cut)
+        ]  # fmt: skip
 
     def _between_calls(self, calls: Sequence[Mark]) -> list[int]:
         cuts: list[int] = []
         for earlier, call in zip((None, *calls), calls):
             start = self._iteration_start(call)
             if earlier is not None:
-                start = self._last_iteration(earlier.place, call)
+                start = self._last_iteration(earlier, call)
             if start > (cuts[-1] if cuts else 0):
                 cuts.append(start)
         return cuts
 
-    def _holds_something(self, start: int, end: int) -> bool:
+    def _holds(self, kinds: frozenset[str], start: int, end: int) -> bool:
         rows, tokens = self.tape.rows, self.tape.tokens
-        return any(rows[tokens[place]].row.kind in ("op", "read", "backward") for place in range(start, end))
+        return any(rows[tokens[place]].row.kind in kinds for place in range(start, end))
 
     def _iteration_start(self, end: Mark) -> int:
         """The first place inside the innermost loop around `end`; 0 where no loop is known."""
@@ -270,8 +287,8 @@ class Steps:
                 return self._with_its_inputs(place)
         return 0
 
-    def _last_iteration(self, after: int, call: Mark) -> int:
-        """Where the iteration with this call begins, if it began after the place `after`; else the call itself."""
+    def _last_iteration(self, earlier: Mark, call: Mark) -> int:
+        """Where the iteration with this call begins, if it began after the `earlier` call; else the call itself."""
         found = self._loop_around(call)
         if found is not None:
             level, chain = found
@@ -285,7 +302,7 @@ class Steps:
                     last = None
                     continue
                 order = not body[12], body[5]
-                if (last is None or order <= last) and place > after:
+                if site != earlier.site and (last is None or order <= last) and place > earlier.place:
                     start = place
                 last = order
             if start is not None:
@@ -337,6 +354,9 @@ class Steps:
         start, total = self._start, sum(weights)
         leaf_at = {(place, 0): leaf for place, leaf in zip(tape.input_places, tape.bound)}
         for index, part in enumerate(parts):
+            while part.rows and part.rows[-1].kind in ON_THE_WAY:
+                part.rows.pop()
+                part.places.pop()
             tokens = array(
                 "I",
                 [

@@ -602,9 +602,8 @@ class Tape:
         for tensor in self._tensors(args, kwargs):
             if tensor.layout is torch.jagged:
                 found["jagged"] = int(found.get("jagged", 0)) + 1
-            elif tensor.dtype is torch.int64 and tensor.dim() == 1 and tensor.numel() <= 64 and not transforms_active():
-                if tensor.device.type == "cpu" and "numbers" not in found:
-                    found["numbers"] = str(tensor.detach().tolist())
+            elif "numbers" not in found and _is_short_list(tensor) and not transforms_active():
+                found["numbers"] = str(tensor.detach().tolist())
         return found
 
     def sample(self, place: int, result: Any) -> None:
@@ -643,6 +642,11 @@ class Tape:
             self._next_tick = now + 1_000_000_000
             self.on_deadline()
         self.deadline = 0 if self.sampling else self._next_tick
+
+
+def _is_short_list(tensor: torch.Tensor) -> bool:
+    """Whether it is a list of whole numbers that can be shown (lengths, as packing takes them)."""
+    return tensor.dtype is torch.int64 and tensor.dim() == 1 and tensor.numel() <= 64 and tensor.device.type == "cpu"
 
 
 def _version(tensor: torch.Tensor) -> int | None:

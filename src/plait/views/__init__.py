@@ -15,6 +15,6 @@ from plait.views._report import (
 from plait.views._theme import colours, fit, width
 
 __all__ = [
-    "EXPORTS", "Page", "colours", "export", "fit", "graph_json", "is_page", "page", "report", "serve", "show", "show_graph",
-    "show_json", "show_source", "width", "write_page",
+    "EXPORTS", "Page", "colours", "export", "fit", "graph_json", "is_page", "page", "report", "serve", "show",
+    "show_graph", "show_json", "show_source", "width", "write_page",
 ]  # fmt: skip

@@ -47,10 +47,6 @@ def lines_of(survey: Survey, places: Sequence[Place], findings: Sequence[Mark] =
     for site, (runs, ops, ns) in _per_site(survey, totals).items():
         line = at(site)
         line.runs, line.ops, line.ns = max(line.runs, runs), line.ops + ops, line.ns + ns
-    for read in read_totals(survey.recording):
-        place = survey.site(read.site)
-        if place is not None:
-            at(place).runs = max(at(place).runs, read.runs)
     saved_step = _add_saved(survey, at)
     lines = Lines(files, sum(total.ns for total in totals), saved_step)
     marks = [
@@ -67,16 +63,18 @@ def lines_of(survey: Survey, places: Sequence[Place], findings: Sequence[Mark] =
 
 def _per_site(survey: Survey, totals: Iterable[OpTotal]) -> dict[Site, tuple[int, int, int]]:
     """For every place: how often it ran, its operations, nanoseconds."""
-    per_op: dict[tuple[int, str], int] = {}
-    found: dict[int, tuple[int, int, int]] = {}
+    found: dict[int, tuple[int, int, int]] = {}  # rows, operations, nanoseconds
     for total in totals:
-        if total.site is None:
-            continue
-        # An expression runs its outermost operation once a time; operations inside it may repeat.
-        runs = per_op[total.site, total.op] = per_op.get((total.site, total.op), 0) + total.runs
-        most, ops, ns = found.get(total.site, (0, 0, 0))
-        found[total.site] = (max(most, runs), ops + total.runs, ns + total.ns)
-    return {survey.sites[number]: numbers for number, numbers in found.items()}
+        if total.site is not None:
+            rows, ops, ns = found.get(total.site, (0, 0, 0))
+            found[total.site] = (rows + total.runs, ops + total.runs, ns + total.ns)
+    for read in read_totals(survey.recording):
+        if read.site is not None:
+            rows, ops, ns = found.get(read.site, (0, 0, 0))
+            found[read.site] = (rows + read.runs, ops, ns)
+    return {
+        survey.sites[number]: (survey.executions(number, rows), ops, ns) for number, (rows, ops, ns) in found.items()
+    }
 
 
 def _add_saved(survey: Survey, at: object) -> int | None:
@@ -162,7 +160,7 @@ def describe(place: Place) -> str:
         spread = number(low) if low == high else f"{number(low)} to {number(high)}"
         parts.append(f"{'value' if low == high else 'values'} {spread}")
     if place.closest is not None and place.decides:
-        parts.append(f"closest {number(place.closest)} (step {place.closest_step})")
+        parts.append(f"closest {place.closest:.2g} (step {place.closest_step})")
     return "; ".join(parts)
 
 

@@ -22,7 +22,8 @@ def report(recording: Recording, *, colour: bool = False, width: int = WIDTH, fi
     paint = Paint(colour)
     survey = Survey(recording)
     places = read_decisions(survey)
-    parts = [summary(survey, places, paint), source_view(survey, places, paint, width, findings)]
+    source = source_view(survey, places, paint, width, findings, libraries=False)
+    parts = [summary(survey, places, paint), source]
     if recording.path is not None:
         parts.append(_next(recording.path, paint))
     return "\n\n".join(parts)
@@ -35,7 +36,7 @@ def show(recording: Recording, *, colour: bool = False, width: int = WIDTH) -> s
     places = read_decisions(survey)
     parts = [
         summary(survey, places, paint),
-        source_view(survey, places, paint, width),
+        source_view(survey, places, paint, width, libraries=False),
         _titled("Graphs", variants_view(read_programs(survey), survey, paint, width), paint),
         _titled("Decisions", decisions_view(places, survey, paint, width), paint),
     ]

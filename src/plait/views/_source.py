@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import os
 from collections.abc import Iterable, Sequence
 
 from plait.decisions import Place, Survey
@@ -16,14 +17,20 @@ _LEFT = 37  # columns of numbers in front of the source
 
 
 def source_view(
-    survey: Survey, places: Sequence[Place], paint: Paint, width: int = WIDTH, findings: Sequence[Mark] = ()
-) -> str:
-    """All files in which something happened; the program's own file first, then the busiest."""
+    survey: Survey, places: Sequence[Place], paint: Paint, width: int = WIDTH, findings: Sequence[Mark] = (),
+    libraries: bool = True,
+) -> str:  # fmt: skip
+    """All files in which something happened; the program's own file first, then the busiest.
+
+    Installed packages are a line each if `libraries` is off.
+    """
     lines = lines_of(survey, places, findings)
     sources = survey.recording.sources
     names = short_files(lines.by_file)
     blocks = [
-        "\n".join(_file(names[file], sources.get(file), lines.by_file[file], lines, paint, width))
+        _heading(names[file], lines.by_file[file], paint) + paint("dim", "   (lines: plait show FILE --source)")
+        if not libraries and _installed(file)
+        else "\n".join(_file(names[file], sources.get(file), lines.by_file[file], lines, paint, width))
         for file in _files_in_order(survey, lines)
         if any(line.ops or any(mark.kind != "loop" for mark in line.marks) for line in lines.by_file[file].values())
     ]
@@ -37,11 +44,8 @@ def _files_in_order(survey: Survey, lines: Lines) -> list[str]:
     program = survey.recording.meta.get("program", "")
 
     def key(file: str) -> tuple[bool, int, str]:
-        return (
-            not (program and file.endswith(program)),
-            -sum(each.ns for each in lines.by_file[file].values()),
-            file,
-        )
+        own = program != "" and (file.endswith(program) or os.path.splitext(os.path.basename(file))[0] == program)
+        return not own, -sum(each.ns for each in lines.by_file[file].values()), file
 
     return sorted(lines.by_file, key=key)
 
@@ -58,11 +62,19 @@ def _legend(lines: Lines, used: set[MarkKind], paint: Paint) -> Iterable[str]:
         )
 
 
+def _installed(file: str) -> bool:
+    return "site-packages" in file or "dist-packages" in file
+
+
+def _heading(name: str, by_line: dict[int, Line], paint: Paint) -> str:
+    spent = sum(line.ns for line in by_line.values())
+    return f"{paint('bold', name)}   {plural(sum(line.ops for line in by_line.values()), 'op')}, {duration(spent)}"
+
+
 def _file(
     name: str, text: str | None, by_line: dict[int, Line], lines: Lines, paint: Paint, width: int
 ) -> Iterable[str]:
-    spent = sum(line.ns for line in by_line.values())
-    yield f"{paint('bold', name)}   {plural(sum(line.ops for line in by_line.values()), 'op')}, {duration(spent)}"
+    yield _heading(name, by_line, paint)
     head = f"{'runs':>5} {'ops':>5} {'time':>6} {'%':>3} {'saved':>6} {'line':>5}"
     yield paint("dim", head)
     if text is None:

@@ -208,4 +208,4 @@ def _fell(place: Place, paint: Paint, width: int, shared: bool) -> Iterable[str]
         low, mean, high = (number(each) for each in (place.numbers.low, place.numbers.mean, place.numbers.high))
         yield f"value {low}" if low == high else f"values {low} to {high}, mean {mean}"
     if place.closest is not None:
-        yield f"closest {number(place.closest)} (step {place.closest_step})"
+        yield f"closest {place.closest:.2g} (step {place.closest_step})"

@@ -227,7 +227,7 @@ def _decision(drawing: _Drawing, item: Fold) -> str:
     counted = [(outcome, outcomes.count(outcome)) for outcome in (True, False) if outcome in outcomes]
     text = f"{asked}: {', '.join(f'{times(count)} {outcome}' for outcome, count in counted)}"
     margins = [read.margin for read in reads if read.margin is not None]
-    return text + (drawing.paint("dim", f"  closest {number(min(margins))}") if margins else "")
+    return text + (drawing.paint("dim", f"  closest {min(margins):.2g}") if margins else "")
 
 
 def _backward(graph: Graph, passes: Sequence[Backward]) -> str:

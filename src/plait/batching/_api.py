@@ -1,0 +1,277 @@
+"""`plait.batch`: write the function for one example, call it with many."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from plait.batching import _torch_private as private
+from plait.batching._current import local
+from plait.batching._examples import Spread, regroup, spread
+from plait.batching._lanes import Lanes
+from plait.batching._lazy import BatchError
+from plait.batching._outputs import as_row, collect
+from plait.batching._report import Report
+from plait.batching._runtime import LaneRuntime
+from plait.batching._tree import flatten, same_tree, unflatten
+
+RANDOMNESS = ("error", "different", "same")
+
+
+class Options:
+    """The settings of one batched function."""
+
+    def __init__(
+        self, in_dims: Any, out_dims: Any, randomness: str, layout: torch.layout, fallback: str, all_parameters: bool
+    ) -> None:
+        if randomness not in RANDOMNESS:
+            raise BatchError(f"randomness must be one of {', '.join(map(repr, RANDOMNESS))}, not {randomness!r}")
+        if fallback not in ("loop", "error"):
+            raise BatchError(f"fallback must be 'loop' or 'error', not {fallback!r}")
+        if layout not in (torch.strided, torch.jagged):
+            raise BatchError(f"layout must be torch.strided or torch.jagged, not {layout}")
+        self.in_dims = in_dims
+        self.out_dims = out_dims
+        self.randomness = randomness
+        self.layout = layout
+        self.fallback = fallback
+        self.all_parameters = all_parameters
+
+
+class Batched:
+    """A function over many examples; `report` says what the last call did."""
+
+    def __init__(self, func: Callable[..., Any], options: Options) -> None:
+        self.func = func
+        self.options = options
+        self.report = Report()
+        functools.update_wrapper(self, func, updated=())
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        self.report = Report()
+        return run(self.func, self.options, self.report, args, kwargs)
+
+    def __get__(self, obj: Any, owner: Any = None) -> Any:
+        """So that a method can be decorated: `self` is shared."""
+        if obj is None:
+            return self
+        o = self.options
+        dims = o.in_dims if isinstance(o.in_dims, tuple) else None
+        bound = Batched(
+            functools.partial(self.func, obj),
+            Options(
+                dims if dims is not None else o.in_dims,
+                o.out_dims,
+                o.randomness,
+                o.layout,
+                o.fallback,
+                o.all_parameters,
+            ),
+        )
+        bound.report = self.report
+        return bound
+
+
+class BatchedModule(nn.Module):
+    """A module over many examples; its parameters, buffers and modes are those of the module inside."""
+
+    def __init__(self, module: nn.Module, options: Options) -> None:
+        super().__init__()
+        self.module = module
+        self.options = options
+        self.report = Report()
+
+    def forward(self, *args: Any, **kwargs: Any) -> Any:
+        self.report = Report()
+        return run(self.module, self.options, self.report, args, kwargs)
+
+
+def batch(
+    func: Any = None,
+    in_dims: Any = 0,
+    out_dims: Any = 0,
+    randomness: str = "error",
+    *,
+    layout: torch.layout = torch.strided,
+    fallback: str = "loop",
+    all_parameters: bool = False,
+) -> Any:
+    """Makes a function of one example a function of many, with the same values and gradients as a Python loop.
+
+    >>> import torch, plait
+    >>> def last(x):                          # one sequence, any length, ordinary Python
+    ...     h = torch.zeros(2)
+    ...     for row in x:
+    ...         h = torch.tanh(row + h) if h.sum() > 0 else row + h
+    ...     return h
+    >>> plait.batch(last)([torch.ones(1, 2), torch.ones(3, 2)]).shape
+    torch.Size([2, 2])
+
+    A list is a list of examples, a tensor is walked along its dimension in `in_dims`, `None` there shares the argument.
+    Results are stacked along `out_dims` where their shapes agree; else they come as a list, or as a nested tensor with
+    `layout=torch.jagged`.  `randomness` is "error", "different" (each example draws for itself) or "same".
+    `fallback="error"` refuses what would run one example at a time.  `all_parameters=True` gives every parameter of a
+    module a gradient, zero where no example reached it (for DistributedDataParallel).  What happened is in `.report`.
+
+    Also a decorator, and a wrapper for an `nn.Module` (the result is a module with the same parameters).
+    """
+    options = Options(in_dims, out_dims, randomness, layout, fallback, all_parameters)
+    if func is None:
+        return lambda f: batch(
+            f, in_dims, out_dims, randomness, layout=layout, fallback=fallback, all_parameters=all_parameters
+        )
+    if isinstance(func, nn.Module):
+        return BatchedModule(func, options)
+    if not callable(func):
+        raise BatchError(f"plait.batch needs a function or a module, not {type(func).__name__}")
+    return Batched(func, options)
+
+
+def run(
+    func: Callable[..., Any], options: Options, report: Report, args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> Any:
+    given = spread(args, kwargs, options.in_dims)
+    report.examples = given.count
+    if local.rt is not None:
+        return _loop(func, options, report, given, "it was called inside of another plait.batch")
+    if private.in_functorch():
+        return _loop(func, options, report, given, "it was called inside of a torch.func transform")
+    parameters = _parameters(func) if options.all_parameters else []
+    rt = LaneRuntime(report, options.randomness, given.device, _namer(func))
+    if options.randomness == "same":
+        rt.seed = int(torch.randint(2**31, ()).item())
+    results = run_lanes(rt, func, given)
+    if options.fallback == "error" and report.alone:
+        (name, why), n = report.alone.most_common(1)[0]
+        raise BatchError(f"{name} ran one example at a time ({n} times: {why}) and fallback='error' was asked for")
+    return gather(rt, results, options, parameters)
+
+
+def run_lanes(rt: LaneRuntime, func: Callable[..., Any], given: Spread) -> list[Any]:
+    from plait.batching._cells import modules_deferred
+
+    calls = [given.call(rt, i) for i in range(given.count)]
+    with modules_deferred(func):
+        return Lanes(rt, func, calls).run()
+
+
+def gather(rt: LaneRuntime, results: list[Any], options: Options, parameters: list[Tensor]) -> Any:
+    if not results:
+        raise BatchError(
+            "plait.batch was called with no examples; there is nothing to tell the shape of the result from"
+        )
+    leaves0, tree = flatten(results[0])
+    columns: list[list[Any]] = [[x] for x in leaves0]
+    for i, r in enumerate(results[1:], 1):
+        leaves, other = flatten(r)
+        if not same_tree(tree, other):
+            raise BatchError(
+                f"example {i} returned {other.describe()}, but example 0 returned {tree.describe()}; return the "
+                "same structure from every example"
+            )
+        for c, x in zip(columns, leaves):
+            c.append(x)
+    tensors = [all(isinstance(x, Tensor) for x in c) for c in columns]
+    for k, c in enumerate(columns):
+        if not tensors[k] and any(isinstance(x, Tensor) for x in c):
+            i = next(i for i, x in enumerate(c) if isinstance(x, Tensor) != isinstance(c[0], Tensor))
+            raise BatchError(
+                f"example {i} returned {_kind(c[i])} where example 0 returned {_kind(c[0])}; return the same "
+                "kind from every example"
+            )
+    with private.DisableTorchFunction():
+        rows = [[as_row(rt, x, i) for i, x in enumerate(c)] for c, is_tensor in zip(columns, tensors) if is_tensor]
+        rt.exec.flush([x.slot for c in rows for x in c if x.meta.rows])
+        done = iter(collect(rt, rows, options.layout, parameters))
+        outs: list[Any] = []
+        dims = regroup(options.out_dims, tree, len(columns))
+        for c, is_tensor, dim in zip(columns, tensors, dims):
+            if not is_tensor:
+                outs.append(None if all(x is None for x in c) else c)
+                continue
+            kind, value = next(done)
+            outs.append(value.movedim(0, dim) if kind == "stacked" and dim else value)
+    return unflatten(tree, outs)
+
+
+def _kind(x: Any) -> str:
+    return "a tensor" if isinstance(x, Tensor) else f"a {type(x).__name__}"
+
+
+def _loop(func: Callable[..., Any], options: Options, report: Report, given: Spread, why: str) -> Any:
+    """The plain Python loop, for places where lanes cannot start."""
+    report.loop = why
+    results = [func(*a, **k) for a, k in (given.plain(i) for i in range(given.count))]
+    leaves0, tree = flatten(results[0])
+    columns = [[x] for x in leaves0]
+    for r in results[1:]:
+        for c, x in zip(columns, flatten(r)[0]):
+            c.append(x)
+    outs: list[Any] = []
+    for c, dim in zip(columns, regroup(options.out_dims, tree, len(columns))):
+        same = all(isinstance(x, Tensor) and tuple(x.shape) == tuple(c[0].shape) for x in c)
+        outs.append(torch.stack(c, dim) if same else c)
+    return unflatten(tree, outs)
+
+
+def _modules(func: Any) -> list[nn.Module]:
+    """The modules that a function reaches: itself, its bound object, its closure, what its code names."""
+    found: list[nn.Module] = []
+    todo = [func]
+    seen: set[int] = set()
+    while todo:
+        f = todo.pop()
+        if id(f) in seen:
+            continue
+        seen.add(id(f))
+        if isinstance(f, nn.Module):
+            found.append(f)
+            continue
+        if isinstance(f, functools.partial):
+            todo += [f.func, *f.args, *f.keywords.values()]
+        owner = getattr(f, "__self__", None)
+        if isinstance(owner, nn.Module):
+            found.append(owner)
+        wrapped = getattr(f, "__wrapped__", None)
+        if wrapped is not None:
+            todo.append(wrapped)
+        code = getattr(f, "__code__", None)
+        if code is not None:
+            cells = [c.cell_contents for c in (f.__closure__ or ()) if _filled(c)]
+            names = [f.__globals__[n] for n in code.co_names if n in f.__globals__]
+            todo += [
+                x for x in (*cells, *names) if isinstance(x, (nn.Module, functools.partial)) or hasattr(x, "__code__")
+            ]
+    return found
+
+
+def _filled(cell: Any) -> bool:
+    try:
+        cell.cell_contents  # noqa: B018
+    except ValueError:
+        return False
+    return True
+
+
+def _parameters(func: Any) -> list[Tensor]:
+    seen: dict[int, Tensor] = {}
+    for m in _modules(func):
+        for p in m.parameters():
+            if p.requires_grad:
+                seen[id(p)] = p
+    return list(seen.values())
+
+
+def _namer(func: Any) -> Callable[[Tensor], str]:
+    def name(t: Tensor) -> str:
+        for m in _modules(func):
+            for n, b in (*m.named_buffers(), *m.named_parameters()):
+                if b is t:
+                    return f"{n!r} of {type(m).__name__}, which all examples share"
+        return f"a tensor of shape {list(t.shape)} that all examples share"
+
+    return name

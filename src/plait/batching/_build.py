@@ -1,0 +1,332 @@
+"""From a call seen for the first time to an entry: what it gives back, and which signature it waits under."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor, nn
+
+from plait.batching import _torch_private as private
+from plait.batching._core_choice import Entry
+from plait.batching._current import local
+from plait.batching._lazy import Const, Lazy
+from plait.batching._meta import Meta, meta_of
+from plait.batching._program import NoRule, Program
+from plait.batching._signature import Sig, scalar_key
+from plait.batching._trace import Abort, Tracer
+from plait.batching.kernels import lower
+from plait.batching.kernels.pointwise import NAMES
+
+if TYPE_CHECKING:
+    from plait.batching._runtime import LaneRuntime
+
+_PROGRAMS: dict[Any, Program] = {}
+
+
+SMALL = 4096
+
+
+class LaneRows:
+    """Which shared tensors become rows."""
+
+    @staticmethod
+    def is_row(t: Tensor, weight: bool) -> bool:
+        """Whether a shared tensor in this place becomes a row rather than part of the signature."""
+        if weight:
+            return False
+        with private.DisableTorchFunction():
+            return not (t.numel() > SMALL or (t.requires_grad and t.is_leaf and t.dim() > 1))
+
+
+def fast_key(key_of: Any, flag: Any, args: Any, owner: Any = None, shared: frozenset[int] = frozenset()) -> Any:
+    """The key under which the core finds this call the next time, if it is of the kind that the core understands."""
+    key: list[Any] = [key_of, flag, torch.is_grad_enabled(), private.any_autocast()]
+    if owner is not None:
+        key.append(id(owner))
+    for i, a in enumerate(args):
+        t = type(a)
+        if t is Lazy and type(a.extra) is not Const:
+            key.append(a.meta)
+        elif (t is Tensor or t is nn.Parameter) and not LaneRows.is_row(a, i in shared):
+            key += [Tensor, id(a)]
+        elif a is None:
+            key += [None, None]
+        elif (t is float and a != 0.0 and a == a) or t is int or t is bool:
+            key += [t, a]
+        elif (t is tuple or t is list) and all(type(b) is Lazy and type(b.extra) is not Const for b in a):
+            key += [t, *(b.meta for b in a), None]
+        else:
+            return None
+    return tuple(key)
+
+
+# Ops whose ragged form does not depend on the length, whatever their other arguments are.
+ANY_LENGTH = frozenset(NAMES) | {
+    "linear",
+    "matmul",
+    "mm",
+    "mv",
+    "softmax",
+    "log_softmax",
+    "layer_norm",
+    "rms_norm",
+    "embedding",
+    "cross_entropy",
+    "nll_loss",
+    "mse_loss",
+    "l1_loss",
+    "smooth_l1_loss",
+    "binary_cross_entropy",
+    "binary_cross_entropy_with_logits",
+    "self_attention",
+    "to_dtype",
+    "sum",
+    "mean",
+    "amax",
+    "amin",
+    "logsumexp",
+}
+
+
+def build(
+    rt: LaneRuntime, name: Any, args: Any, kwargs: Any, ins: list[Lazy], shared: frozenset[int], key: Any
+) -> Entry:
+    """An entry for one op."""
+
+    def run(t: Tracer, a: Any, k: Any) -> Any:
+        return lower(t, name, a, k)
+
+    label = name if type(name) is str else getattr(name, "__name__", "op")
+    return build_call(rt, label, run, args, kwargs, ins, shared, key if name in ANY_LENGTH else None, strict=False)
+
+
+def build_call(
+    rt: LaneRuntime,
+    label: str,
+    run: Callable[[Tracer, Any, Any], Any],
+    args: Any,
+    kwargs: Any,
+    ins: list[Lazy],
+    shared: frozenset[int],
+    key: Any,
+    strict: bool,
+) -> Entry:
+    """Traces `run` with ragged rows if that works, else with these exact shapes.
+
+    `key` (None where the form depends on the length) leads to what was built for another length.
+    """
+    length = _ragged_length(ins)
+    family = None
+    if length and key is not None:
+        family = tuple(
+            [("ragged", m.space, m.tracks) if type(m) is Meta and m.lead and m.rows == length else m for m in key]
+        )
+        known = rt.families.get(family)
+        if known is not None:
+            return _other_length(known, length)
+    if length is not None:
+        try:
+            t, syms, out = _trace(rt, run, args, kwargs, ins, shared, length, strict, 0)
+            program = t.finish(syms, _lazies(out))
+            if not strict or _same_for_other_lengths(rt, run, args, kwargs, ins, shared, length, t, program):
+                entry = _entry(rt, label, t, program, out, length, ins)
+                if family is not None:
+                    rt.families[family] = (entry, [t.val(o).ragged for o in _lazies(out)], _lazies_metas(t, out), out)
+                return entry
+        except (NoRule, Abort):
+            pass
+        except (RuntimeError, ValueError, TypeError, IndexError):
+            if not strict:
+                raise
+    t, syms, out = _trace(rt, run, args, kwargs, ins, shared, None, False, 0)
+    return _entry(rt, label, t, t.finish(syms, _lazies(out)), out, 1, ins)
+
+
+def _lazies_metas(t: Tracer, out: Any) -> list[Meta]:
+    return [_out_meta(t, o) for o in _lazies(out)]
+
+
+def _other_length(known: Any, length: int) -> Entry:
+    """The entry of a ragged call for examples of another length."""
+    entry, ragged, metas, out = known
+    new = [meta_of((length, *m.shape[1:]), m.dtype, m.device, m.tracks, 1) if r else m for m, r in zip(metas, ragged)]
+    return make_entry(entry.sig, length, new, out)
+
+
+def _ragged_length(ins: list[Lazy]) -> int | None:
+    """The number of rows that counts as ragged: the first input that is rows decides."""
+    for x in ins:
+        if x.meta.lead:
+            return x.meta.rows
+    return None
+
+
+def _trace(
+    rt: LaneRuntime,
+    run: Any,
+    args: Any,
+    kwargs: Any,
+    ins: list[Lazy],
+    shared: frozenset[int],
+    length: int | None,
+    strict: bool,
+    grow: int,
+) -> tuple[Tracer, list[Lazy], Any]:
+    t = Tracer(rt.device)
+    t.strict = strict
+    syms: list[Lazy] = []
+    for x in ins:
+        ragged = length is not None and x.meta.lead == 1 and x.meta.rows == length
+        meta = x.meta
+        if ragged and grow:
+            meta = meta_of((meta.rows + grow, *meta.shape[1:]), meta.dtype, meta.device, meta.tracks, 1)
+        syms.append(t.symbol(meta, ragged))
+    feed = iter(syms)
+    real = {id(v[0]) for v in rt.promoted.values()}
+    a = tuple(_substitute(x, feed, i in shared, rt, real) for i, x in enumerate(args))
+    k = {n: _substitute(x, feed, True, rt, real) for n, x in kwargs.items()}
+    before = local.rt
+    local.rt = t
+    try:
+        out = run(t, a, k)
+    finally:
+        local.rt = before
+    return t, syms, out
+
+
+def _substitute(a: Any, feed: Any, weight: bool, rt: LaneRuntime, real: set[int]) -> Any:
+    t = type(a)
+    if t is Lazy:
+        if type(a.extra) is Const:
+            return _substitute(a.extra.tensor, feed, weight, rt, real)
+        return next(feed)
+    if t is tuple or t is list:
+        return t(_substitute(x, feed, weight, rt, real) for x in a)
+    if t is dict:
+        return {k: _substitute(v, feed, weight, rt, real) for k, v in a.items()}
+    if isinstance(a, Tensor) and rt.is_row(a, weight):
+        return next(feed)
+    return a
+
+
+def _same_for_other_lengths(
+    rt: LaneRuntime,
+    run: Any,
+    args: Any,
+    kwargs: Any,
+    ins: list[Lazy],
+    shared: frozenset[int],
+    length: int,
+    t: Tracer,
+    program: Program,
+) -> bool:
+    """A cell may use the length behind our back (`range(len(x))`): its code must come out the same for two more lengths."""
+    for grow in (1, 3):
+        try:
+            t2, syms2, out2 = _trace(rt, run, args, kwargs, ins, shared, length, True, grow)
+        except (NoRule, Abort, RuntimeError, ValueError, TypeError, IndexError):
+            return False
+        p2 = t2.finish(syms2, _lazies(out2))
+        if p2.key != program.key or [id(w) for w in t2.shared] != [id(w) for w in t.shared]:
+            return False
+    return True
+
+
+def _lazies(out: Any) -> list[Lazy]:
+    found: list[Lazy] = []
+    _collect(out, found)
+    return found
+
+
+def _collect(out: Any, found: list[Lazy]) -> None:
+    t = type(out)
+    if t is Lazy:
+        if type(out.extra) is not Const:
+            found.append(out)
+    elif isinstance(out, (tuple, list)):
+        for x in out:
+            _collect(x, found)
+    elif t is dict:
+        for x in out.values():
+            _collect(x, found)
+
+
+def _rebuild(out: Any, feed: Any) -> Any:
+    t = type(out)
+    if t is Lazy:
+        return next(feed) if type(out.extra) is not Const else out.extra.tensor
+    if hasattr(out, "kind") and isinstance(out, tuple):
+        return t([_rebuild(x, feed) for x in out], out.kind)
+    if isinstance(out, tuple) and hasattr(out, "_fields"):
+        return t(*[_rebuild(x, feed) for x in out])
+    if t is tuple or t is list:
+        return t(_rebuild(x, feed) for x in out)
+    if t is dict:
+        return {k: _rebuild(v, feed) for k, v in out.items()}
+    return out
+
+
+def _wrapper(out: Any) -> Callable[[Any], Any] | None:
+    if type(out) is tuple and all(type(x) is Lazy and type(x.extra) is not Const for x in out):
+        return None
+    if type(out) is list and all(type(x) is Lazy and type(x.extra) is not Const for x in out):
+        return list
+    return lambda xs: _rebuild(out, iter(xs))
+
+
+def _entry(rt: LaneRuntime, label: str, t: Tracer, program: Program, out: Any, length: int, ins: list[Lazy]) -> Entry:
+    autocast = private.autocast_state()
+    places_in = tuple(
+        [
+            (t.vals[k].inner, t.vals[k].ragged, x.meta.space, -1 if t.vals[k].ragged else x.meta.rows)
+            for k, x in zip(program.ins, ins)
+        ]
+    )
+    key = (program.key, tuple([id(w) for w in t.shared]), places_in, torch.is_grad_enabled(), autocast)
+    sig = rt.sigs.get(key)
+    outs = _lazies(out)
+    metas = [_out_meta(t, o) for o in outs]
+    if sig is None:
+        known = _PROGRAMS.get((program.key, autocast))
+        if known is None:
+            if len(_PROGRAMS) > 4096:
+                _PROGRAMS.clear()
+            known = _PROGRAMS[(program.key, autocast)] = program
+            if not autocast:
+                from plait.batching._compile import compile_program
+
+                known.compiled = compile_program(known)
+        sig = Sig(len(rt.sig_list), label, known, t.shared)
+        sig.ragged = program.ragged
+        sig.autocast = autocast
+        sig.in_metas = list(places_in)
+        vals = [t.vals[k] for k in program.outs]
+        sig.out_spaces = [m.space for m in metas]
+        sig.out_rows = [-1 if v.ragged else m.rows for v, m in zip(vals, metas)]
+        sig.out_tracks = [m.tracks for m in metas]
+        rt.sigs[key] = sig
+        rt.add_sig(sig)
+        for alone in program.alone:
+            rt.report.by_vmap(alone)
+    return make_entry(sig.index, length, metas, out)
+
+
+def make_entry(sig: int, length: int, metas: list[Meta], out: Any) -> Entry:
+    offs: list[int] = []
+    at = 0
+    for m in metas:
+        offs.append(at)
+        at += m.rows
+    single = type(out) is Lazy and type(out.extra) is not Const
+    return Entry(sig, length, at, tuple(offs), tuple(metas), int(single), None if single else _wrapper(out))
+
+
+def _out_meta(t: Tracer, o: Lazy) -> Meta:
+    v = t.val(o)
+    shape = tuple(int.__int__(s) for s in v.shape)
+    return meta_of(shape, v.dtype, o.meta.device, v.tracks, 1 if v.ragged else None)
+
+
+__all__ = ["Entry", "build", "build_call", "scalar_key"]

@@ -1,0 +1,324 @@
+"""Whole calls as one waiting node: functions marked with `plait.cell`, and modules of torch.nn that are known."""
+
+from __future__ import annotations
+
+import functools
+import threading
+import types
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import nn
+
+from plait.batching import _torch_private as private
+from plait.batching._build import build_call, fast_key
+from plait.batching._current import local
+from plait.batching._lazy import INPUT, BatchError, Lazy
+from plait.batching._program import NoRule
+from plait.batching._trace import Abort, CellError
+from plait.batching.kernels.modules import RAGGED_MODULES
+
+if TYPE_CHECKING:
+    from plait.batching._runtime import LaneRuntime
+
+PURE: frozenset[type] = frozenset(
+    getattr(nn, n)
+    for n in (
+        "Linear Bilinear RNNCell LSTMCell GRUCell LayerNorm GroupNorm RMSNorm Conv1d Conv2d Conv3d ConvTranspose1d "
+        "ConvTranspose2d MaxPool1d MaxPool2d AvgPool1d AvgPool2d AdaptiveAvgPool1d AdaptiveAvgPool2d AdaptiveMaxPool2d "
+        "ReLU Tanh Sigmoid GELU ELU SELU CELU SiLU Mish Softplus Softsign LeakyReLU LogSigmoid Hardtanh Hardswish Hardsigmoid "
+        "ReLU6 Softmax LogSoftmax Softmin Embedding CrossEntropyLoss NLLLoss MSELoss L1Loss SmoothL1Loss HuberLoss BCELoss "
+        "BCEWithLogitsLoss PReLU_none CosineSimilarity"
+    ).split()
+    if hasattr(nn, n)
+)
+INSIDE: frozenset[type] = PURE | {nn.Identity, nn.Flatten, nn.Unflatten, nn.Dropout}
+
+
+def whole(m: nn.Module, inside: bool = False) -> bool:
+    """Whether a call of `m` may wait as one node: torch.nn's own class, pure, without hooks."""
+    if (
+        m._forward_hooks
+        or m._forward_pre_hooks
+        or m._backward_hooks
+        or m._backward_pre_hooks
+        or "forward" in m.__dict__
+        or nn.modules.module._has_any_global_hook()
+    ):
+        return False
+    t = type(m)
+    if t is nn.Sequential:
+        return len(m) > 0 and all(whole(c, True) for c in m)
+    if t is nn.Dropout and m.training and m.p > 0:
+        return False
+    if t is nn.Embedding and (m.max_norm is not None or m.scale_grad_by_freq or m.sparse):
+        return False
+    return t in (INSIDE if inside else PURE)
+
+
+def any_length(m: Any) -> bool:
+    """False for modules whose constants may be meant for one length."""
+    return not isinstance(m, nn.Module) or not any(type(c) in (nn.Flatten, nn.Unflatten) for c in m.modules())
+
+
+class Cell:
+    """A function that is straight-line and pure: any code of that kind becomes one node, run once per group."""
+
+    def __init__(self, func: Callable[..., Any]) -> None:
+        self.func = func
+        self.method = False  # defined in a class: the first argument is `self`
+        functools.update_wrapper(self, func, updated=())
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        rt: Any = local.rt
+        if rt is None or rt.core is None:
+            return self.func(*args, **kwargs)
+        if not kwargs:
+            res = rt.core.call(self, None, args, self.method)
+            if res is not NotImplemented:
+                return res
+        if self.method:
+            obj = args[0]
+            rt.keep.append(obj)
+            flag = getattr(obj, "training", None)
+            return call_cell(rt, self, functools.partial(self.func, obj), args[1:], kwargs, True, flag, obj)
+        return call_cell(rt, self, self.func, args, kwargs, True)
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self.method = True
+
+    def __get__(self, obj: Any, owner: Any = None) -> Any:
+        return self if obj is None else types.MethodType(self, obj)
+
+
+def cell(func: Any) -> Any:
+    """Marks a function (or an `nn.Module`, or a class of them) as straight-line and pure, so that a call is one node.
+
+    Straight-line: no `if` or `while` on values, no `.item()`. Pure: it changes nothing outside of itself.
+
+    >>> import torch, plait
+    >>> W = torch.eye(2)
+    >>> @plait.cell
+    ... def step(x, h):
+    ...     return torch.tanh(x @ W + h)
+    >>> step(torch.zeros(2), torch.zeros(2))      # outside of plait.batch: the function itself
+    tensor([0., 0.])
+    """
+    if isinstance(func, nn.Module):
+        func.forward = _forward_as_cell(func.forward, func)  # type: ignore[method-assign]
+        return func
+    if isinstance(func, type) and issubclass(func, nn.Module):
+        func.forward = _forward_as_cell(func.forward, None)  # type: ignore[attr-defined]
+        return func
+    return Cell(func)
+
+
+def call_cell(
+    rt: LaneRuntime,
+    key_of: Any,
+    func: Callable[..., Any],
+    args: Any,
+    kwargs: Any,
+    strict: bool,
+    flag: Any = None,
+    owner: Any = None,
+) -> Any:
+    key: list[Any] = [key_of, flag, torch.is_grad_enabled(), private.autocast_state(), "slow", id(owner)]
+    ins: list[Lazy] = []
+    lane = rt.lane
+    for a in args:
+        if type(a) is Lazy and a.lane == lane:
+            e = a.extra
+            if e is None or e is INPUT or (type(e) is Lazy and (e.extra is INPUT or e.extra is None)):
+                key.append(a.meta)
+                ins.append(a)
+                continue
+        rt._scan(a, key, ins, False)
+    for k, v in kwargs.items():
+        key.append(k)
+        rt._scan(v, key, ins, True)
+    if not ins:
+        return func(*args, **kwargs)
+    frozen = tuple(key)
+    entry = rt.entries.get(frozen)
+    if entry is None:
+        label = getattr(key_of, "__name__", None) or type(key_of).__name__
+        try:
+            entry = build_call(
+                rt,
+                label,
+                lambda t, a, k: func(*a, **k),
+                args,
+                kwargs,
+                ins,
+                frozenset(),
+                frozen if any_length(key_of) else None,
+                strict,
+            )
+        except CellError as e:
+            if not strict:
+                raise
+            code = getattr(getattr(key_of, "func", func), "__code__", None)
+            at = f" ({code.co_filename}:{code.co_firstlineno})" if code is not None else ""
+            raise BatchError(f"the cell {label!r}{at} {e}; example {lane}") from None
+        except Abort:
+            raise BatchError(f"the cell {label!r} cannot be traced; remove @plait.cell from it") from None
+        rt.entries[frozen] = entry
+    fast = _fast_key(rt, key_of, flag, args, kwargs, owner)
+    if fast is not None:
+        rt.entries[fast] = entry
+    return rt.record(entry, ins)
+
+
+def _fast_key(rt: LaneRuntime, key_of: Any, flag: Any, args: Any, kwargs: Any, owner: Any) -> Any:
+    """The key under which the core finds this call the next time, if it is of the kind that the core understands."""
+    return None if kwargs else fast_key(key_of, flag, args, owner)
+
+
+def call_module(rt: LaneRuntime, m: nn.Module, args: Any, kwargs: Any, original: Callable[..., Any]) -> Any:
+    kind = rt.module_kinds.get(m)
+    if kind is None:
+        if type(m) in RAGGED_MODULES and whole_ragged(m):
+            kind = "ragged"
+        else:
+            kind = "whole" if whole(m) else "open"
+        rt.module_kinds[m] = kind
+    if kind == "open" or getattr(m, "inplace", False):
+        return original(m, *args, **kwargs)
+    if kind == "ragged":
+        res = RAGGED_MODULES[type(m)](rt, m, args, kwargs)
+        return original(m, *args, **kwargs) if res is NotImplemented else res
+    try:
+        return call_cell(rt, m, functools.partial(original, m), args, kwargs, False, m.training)
+    except (NoRule, CellError, Abort):
+        rt.module_kinds[m] = "open"
+        return original(m, *args, **kwargs)
+
+
+def whole_ragged(m: nn.Module) -> bool:
+    return (
+        not any(
+            c._forward_hooks
+            or c._forward_pre_hooks
+            or c._backward_hooks
+            or c._backward_pre_hooks
+            or "forward" in c.__dict__
+            for c in m.modules()
+        )
+        and not nn.modules.module._has_any_global_hook()
+    )  # type: ignore[no-untyped-call]
+
+
+_lock = threading.Lock()
+_users = 0
+_saved: dict[type, Any] = {}
+
+
+@contextmanager
+def modules_deferred(func: Any) -> Iterator[None]:
+    """While a batch runs, calls of torch.nn's known modules pass by here first (lanes only).
+
+    Only those classes get a `__call__`: to set one on `nn.Module` itself would cost half a millisecond each way, because
+    Python then forgets what it has cached of all its subclasses.
+    """
+    global _users
+    with _lock:
+        _users += 1
+        if _users == 1:
+            for cls in _CLASSES:
+                _saved[cls] = cls.__dict__.get("__call__")
+                cls.__call__ = _call  # type: ignore[assignment, method-assign]
+    kept = [(m, dict(m.__dict__), dict(m._buffers)) for f in _reachable(func) for m in f.modules()]
+    try:
+        yield
+        _check_state(kept)
+    finally:
+        _restore(kept)
+        with _lock:
+            _users -= 1
+            if _users == 0:
+                for cls, call in _saved.items():
+                    if call is None:
+                        del cls.__call__
+                    else:
+                        cls.__call__ = call
+                _saved.clear()
+
+
+def _reachable(func: Any) -> list[nn.Module]:
+    from plait.batching._api import _modules
+
+    return _modules(func)
+
+
+def _kept_lazy(m: nn.Module) -> str | None:
+    for d in (m.__dict__, m._buffers):
+        for name, v in d.items():
+            if type(v) is Lazy or (type(v) in (list, tuple) and any(type(x) is Lazy for x in v)):
+                return name
+    return None
+
+
+def _check_state(kept: list[Any]) -> None:
+    """A module that keeps an example's value would hand it to the next example."""
+    for m, _, _ in kept:
+        name = _kept_lazy(m)
+        if name is not None:
+            raise BatchError(
+                f"the function keeps a value of one example in `{name}` of {type(m).__name__}, which all examples "
+                "share; pass it on as an argument or a result instead"
+            )
+
+
+def _restore(kept: list[Any]) -> None:
+    for m, attributes, buffers in kept:
+        if _kept_lazy(m) is not None:
+            for d, before in ((m.__dict__, attributes), (m._buffers, buffers)):
+                for name in [
+                    n
+                    for n, v in d.items()
+                    if type(v) is Lazy or (type(v) in (list, tuple) and any(type(x) is Lazy for x in v))
+                ]:
+                    if name in before and type(before[name]) is not Lazy:
+                        d[name] = before[name]
+                    else:
+                        del d[name]
+
+
+_ORIGINAL: Callable[..., Any] = nn.Module.__call__
+
+
+def _call(self: nn.Module, *args: Any, **kwargs: Any) -> Any:
+    rt: Any = local.rt
+    if rt is None or rt.core is None:
+        return (_saved.get(type(self)) or _ORIGINAL)(self, *args, **kwargs)
+    if not kwargs:
+        res = rt.core.call(self, self.training, args)
+        if res is not NotImplemented:
+            return res
+    return call_module(rt, self, args, kwargs, _ORIGINAL)
+
+
+def _forward_as_cell(forward: Callable[..., Any], key_of: Any) -> Callable[..., Any]:
+    """A module's `forward` as one node."""
+
+    @functools.wraps(forward)
+    def cell_forward(*args: Any, **kwargs: Any) -> Any:
+        rt: Any = local.rt
+        if rt is None or rt.core is None:
+            return forward(*args, **kwargs)
+        m = key_of if key_of is not None else args[0]
+        rest = args if key_of is not None else args[1:]
+        call = forward if key_of is not None else functools.partial(forward, m)
+        if not kwargs:
+            res = rt.core.call(m, ("cell", m.training), rest)
+            if res is not NotImplemented:
+                return res
+        return call_cell(rt, m, call, rest, kwargs, True, ("cell", m.training))
+
+    return cell_forward
+
+
+_CLASSES: tuple[type, ...] = (*PURE, nn.Sequential, *RAGGED_MODULES)

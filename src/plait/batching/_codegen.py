@@ -1,0 +1,434 @@
+"""Writes the source of a compiled program."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from plait.batching._program import Instr, Program, Rows
+from plait.batching.kernels._table import Slot
+
+aten = torch.ops.aten
+ACTS = ("sigmoid", "tanh", "relu")
+
+
+class Unsupported(Exception):
+    """This program keeps to plain autograd."""
+
+
+class Grad:
+    """One contribution to a gradient: an expression, and how to have it written into given memory."""
+
+    __slots__ = ("expr", "into")
+
+    def __init__(self, expr: str, into: str | None = None) -> None:
+        self.expr = expr
+        self.into = into
+
+
+class Writer:
+    """State while one program is written; the rules in `kernels/_vjp.py` talk to it."""
+
+    def __init__(self, p: Program, rules: dict[str, Any]) -> None:
+        self.p = p
+        self.rules = rules
+        self.fwd: list[str] = []
+        self.bwd: list[str] = []
+        self.grads: dict[int, list[Grad]] = {}
+        self.targets: dict[int, str] = {}
+        self.users: dict[int, list[Instr]] = {}
+        for i in p.code:
+            for k in i.ins:
+                if k >= 0:
+                    self.users.setdefault(k, []).append(i)
+        self.out_of = {v: k for k, v in enumerate(p.outs)}
+        self.maker = {o: i for i in p.code for o in i.outs}
+        self.number = {id(i): k for k, i in enumerate(p.code)}
+        self.done: set[int] = set()  # instructions that another one has written along
+        self.gates = self._find_gates()
+        self.tmp = 0
+        self.delayed: dict[int, tuple[str, str, str]] = {}  # products that wait for the addition that uses them
+        self.saved_extra: list[str] = []
+
+    # ------------------------------------------------------------------ names and shapes
+    def name(self, k: int) -> str:
+        return f"v{k}" if k >= 0 else f"W[{~k}]"
+
+    def inner(self, k: int) -> tuple[int, ...]:
+        return self.p.vals[k].inner
+
+    def tracks(self, k: int) -> bool:
+        return k >= 0 and self.p.vals[k].tracks
+
+    def single(self, k: int) -> bool:
+        """Used exactly once and not a result: whoever uses it may have its memory."""
+        return len(self.users.get(k, ())) == 1 and k not in self.out_of
+
+    def fresh(self) -> str:
+        self.tmp += 1
+        return f"t{self.tmp}"
+
+    def batch(self, k: int) -> str:
+        return "N" if self.p.vals[k].ragged else "n"
+
+    def use(self, a: Any) -> str:
+        """The source of an argument; a delayed product is written out first."""
+        return a if isinstance(a, str) else self.flush(a) if a >= 0 else self.name(a)
+
+    def flush(self, k: int) -> str:
+        waiting = self.delayed.pop(k, None)
+        if waiting is not None:
+            kind, x, y = waiting
+            self.line(f"v{k} = {'mm' if kind == 'mm' else 'mul'}({x}, {y})")
+        return f"v{k}"
+
+    def later(self, add: Instr, k: int) -> bool:
+        """Whether the product `k` is better joined with the addition that uses it: both operands of one shape."""
+        if id(add) in self.done or (add.consts and add.consts[-1] is not None) or len(add.ins) != 2:
+            return False
+        other = add.ins[0] if add.ins[1] == k else add.ins[1]
+        if other < 0 or other == k:
+            return False
+        a, b, o = self.p.vals[other], self.p.vals[k], self.p.vals[add.outs[0]]
+        return (
+            a.inner == b.inner == o.inner and a.dtype == b.dtype and a.ragged == b.ragged and other not in self.delayed
+        )
+
+    def args_of(self, i: Instr) -> list[Any]:
+        """The arguments of an elementwise call: names of operands, or scalars as source."""
+        spec = i.consts[-1] if i.consts else None
+        if spec is None:
+            return list(i.ins)
+        (_, (args, kwargs)) = spec
+        if kwargs:
+            raise Unsupported
+        res: list[Any] = []
+        for a in args[1]:
+            if type(a) is Slot:
+                res.append(i.ins[a.k])
+            elif isinstance(a, tuple) and len(a) == 2 and a[0] in (float, int, bool):
+                v = a[1]
+                if a[0] is float and v in ("nan", "inf", "-inf"):
+                    v = f"float({v!r})"
+                res.append(str(v))
+            else:
+                raise Unsupported
+        return res
+
+    # ------------------------------------------------------------------ forward
+    def _find_gates(self) -> dict[int, list[tuple[int, int, str, int]]]:
+        """Tensors that are only ever cut into pieces which each go through one activation: done in place."""
+        found: dict[int, list[tuple[int, int, str, int]]] = {}
+        for a, users in self.users.items():
+            v = self.p.vals[a]
+            if a in self.out_of or a in self.p.ins or len(v.inner) != 1 or len(users) < 2:
+                continue
+            if self.maker[a].op not in ("linear", "add", "matmul_w"):
+                continue
+            pieces = []
+            for u in users:
+                if u.op != "narrow" or not self.single(u.outs[0]):
+                    break
+                act = self.users[u.outs[0]][0]
+                if act.op not in ACTS or act.consts[-1] is not None:
+                    break
+                pieces.append((u.consts[1], u.consts[2], act.op, act.outs[0]))
+            else:
+                pieces.sort()
+                at = 0
+                for s, k, _, _ in pieces:
+                    if s != at:
+                        break
+                    at += k
+                else:
+                    if at == v.inner[0]:
+                        found[a] = pieces
+                        for u in users:
+                            self.done.add(id(u))
+                            self.done.add(id(self.users[u.outs[0]][0]))
+        return found
+
+    def runs(self, a: int) -> list[tuple[int, int, str, list[tuple[int, int, str, int]]]]:
+        """Neighbouring pieces with the same activation, together."""
+        res: list[Any] = []
+        for piece in self.gates[a]:
+            if res and res[-1][2] == piece[2]:
+                s, k, op, ps = res[-1]
+                res[-1] = (s, k + piece[1], op, [*ps, piece])
+            else:
+                res.append((piece[0], piece[1], piece[2], [piece]))
+        return res
+
+    def forward(self) -> None:
+        for k, i in enumerate(self.p.code):
+            if id(i) in self.done:
+                continue
+            rule = self.rules.get(i.op)
+            if rule is None:
+                xs = ", ".join(self.name(x) for x in i.ins)
+                outs = ", ".join(f"v{o}" for o in i.outs)
+                self.line(f"{outs} = f{k}({'ctx, ' if i.rows else ''}{xs})")
+            else:
+                rule.forward(self, i)
+            for o in i.outs:
+                if o in self.gates:
+                    self._activate(o)
+                if o in self.out_of and f"O[{self.out_of[o]}]" not in self.fwd[-1]:
+                    self.line(f"O[{self.out_of[o]}].copy_(v{o})")
+
+    def _activate(self, a: int) -> None:
+        runs = self.runs(a)
+        parts = [self.fresh() for _ in runs]
+        if len(runs) == 1:
+            self.line(f"{parts[0]} = v{a}")
+        else:
+            self.line(f"{', '.join(parts)} = v{a}.split({[r[1] for r in runs]}, 1)")
+        for t, (_, _, op, pieces) in zip(parts, runs):
+            self.line(f"{t}.{op}_()")
+            if len(pieces) == 1:
+                self.line(f"v{pieces[0][3]} = {t}")
+            else:
+                names = ", ".join(f"v{q[3]}" for q in pieces)
+                self.line(f"{names} = {t}.split({[q[1] for q in pieces]}, 1)")
+        for _, _, _, o in self.gates[a]:
+            if o in self.out_of:
+                self.line(f"O[{self.out_of[o]}].copy_(v{o})")
+
+    def line(self, s: str) -> None:
+        self.fwd.append(s)
+
+    def set(self, o: int, func: str, args: str, out: bool = True) -> None:
+        """`v_o = func(args)`, into its rows if it is a result."""
+        if out and o in self.out_of:
+            self.line(f"v{o} = {func}({args}, out=O[{self.out_of[o]}])")
+        else:
+            self.line(f"v{o} = {func}({args})")
+
+    # ------------------------------------------------------------------ backward
+    def give(self, k: int, expr: str, into: str | None = None) -> None:
+        """Adds a contribution to the gradient of operand `k` (already in its physical shape)."""
+        if k < 0:
+            self.bwd.append(f"acc.add(S[{~k}], {expr})")
+        elif self.tracks(k):
+            self.grads.setdefault(k, []).append(Grad(expr, into))
+
+    def grad(self, k: int) -> str | None:
+        """The name of the finished gradient of value `k`."""
+        got = self.grads.get(k)
+        if k in self.targets and got:
+            return self.write(k, self.targets[k])
+        if not got:
+            return None
+        if len(got) == 1 and got[0].expr.isidentifier():
+            return got[0].expr
+        g = f"g{k}"
+        self.bwd.append(f"{g} = {got[0].expr}")
+        for more in got[1:]:
+            self.bwd.append(f"{g} = add({g}, {more.expr})")
+        self.grads[k] = [Grad(g)]
+        return g
+
+    def write(self, k: int, target: str) -> str:
+        """Has the gradient of `k` written into `target`."""
+        got = self.grads[k]
+        if len(got) == 1 and got[0].expr == target:
+            return target
+        first, rest = got[0], got[1:]
+        self.bwd.append(first.into.format(target) if first.into else f"{target}.copy_({first.expr})")
+        for more in rest:
+            self.bwd.append(f"{target}.add_({more.expr})")
+        self.grads[k] = [Grad(target)]
+        return target
+
+    def backward(self) -> None:
+        for k, v in enumerate(self.p.outs):
+            if self.tracks(v):
+                self.grads.setdefault(v, []).append(Grad(f"G{k}"))
+        gated = {o: a for a, pieces in self.gates.items() for _, _, _, o in pieces}
+        left = {a: len(pieces) for a, pieces in self.gates.items()}
+        opened: set[int] = set()
+        for i in reversed(self.p.code):
+            if id(i) in self.done:
+                o = i.outs[0]
+                if o in gated and self.tracks(o):
+                    a = gated[o]
+                    if a not in opened:
+                        opened.add(a)
+                        self._open(a)
+                    if o in self.grads:
+                        self.write(o, self.targets[o])
+                    else:
+                        self.bwd.append(f"{self.targets[o]}.zero_()")
+                    left[a] -= 1
+                    if left[a] == 0:
+                        self._close(a)
+                continue
+            if any(self.tracks(o) and o in self.grads for o in i.outs):
+                self.rules[i.op].backward(self, i)
+
+    def _open(self, a: int) -> None:
+        self.bwd.append(f"g{a} = empty_like(v{a})")
+        runs = self.runs(a)
+        names = [f"q{a}_{j}" for j in range(len(runs))]
+        if len(runs) == 1:
+            self.bwd.append(f"{names[0]} = g{a}")
+            self.bwd.append(f"s{a}_0 = v{a}")
+        else:
+            sizes = [r[1] for r in runs]
+            self.bwd.append(f"{', '.join(names)} = g{a}.split({sizes}, 1)")
+            self.bwd.append(f"{', '.join(f's{a}_{j}' for j in range(len(runs)))} = v{a}.split({sizes}, 1)")
+        for j, (name, (_, _, _, pieces)) in enumerate(zip(names, runs)):
+            if len(pieces) == 1:
+                self.targets[pieces[0][3]] = name
+                self.bwd.append(f"v{pieces[0][3]} = s{a}_{j}")
+            else:
+                parts = [f"{name}_{m}" for m in range(len(pieces))]
+                sizes = [q[1] for q in pieces]
+                self.bwd.append(f"{', '.join(parts)} = {name}.split({sizes}, 1)")
+                self.bwd.append(f"{', '.join(f'v{q[3]}' for q in pieces)} = s{a}_{j}.split({sizes}, 1)")
+                for part, q in zip(parts, pieces):
+                    self.targets[q[3]] = part
+
+    def _close(self, a: int) -> None:
+        for j, (_, _, op, _) in enumerate(self.runs(a)):
+            q = f"q{a}_{j}"
+            self.bwd.append(BACK[op].format(g=q, y=f"s{a}_{j}", out=q))
+        self.grads[a] = [Grad(f"g{a}")]
+
+    # ------------------------------------------------------------------ the whole
+    def source(self) -> str:
+        p = self.p
+        self.forward()
+        self.backward()
+        last: list[str] = []
+        for v in p.ins:
+            g = self.grad(v) if self.tracks(v) else None
+            last.append(g or "None")
+        names = set()
+        text = "\n".join(self.bwd)
+        made = {f"v{v}" for v in p.ins} | {f"v{o}" for i in p.code for o in i.outs} | set(self.saved_extra)
+        hidden = {f"v{q[3]}" for pieces in self.gates.values() for q in pieces}
+        import re
+
+        for w in re.findall(r"\b[vx]\d+(?:_\d+)?\b", text):
+            if w in made and w not in hidden:
+                names.add(w)
+        for a in self.gates:
+            names.add(f"v{a}")
+        for pieces in self.gates.values():
+            for _, _, _, o in pieces:
+                names.discard(f"v{o}")
+        # a piece may be needed before its gates are opened in the backward: cut them first
+        early = [a for a in self.gates if self._used_before_open(a)]
+        kept = sorted(names)
+        body = [f"    v{v} = A[{k}]" for k, v in enumerate(p.ins)]
+        body += ["    n = ctx.n", "    N = ctx.total"]
+        body += [f"    {s}" for s in self.fwd]
+        body.append(f"    return ({', '.join(kept)}{',' if kept else ''})")
+        back = []
+        if kept:
+            back.append(f"    {', '.join(kept)}, = saved")
+        back += ["    n = ctx.n", "    N = ctx.total"]
+        back += [f"    G{k} = G[{k}]" for k, v in enumerate(p.outs) if self.tracks(v)]
+        for a in early:
+            sizes = [q[1] for q in self.gates[a]]
+            back.append(f"    {', '.join(f'v{q[3]}' for q in self.gates[a])} = v{a}.split({sizes}, 1)")
+        back += [f"    {s}" for s in self.bwd]
+        back.append(f"    return ({', '.join(last)}{',' if last else ''})")
+        return (
+            "def forward(ctx, A, W, O):\n"
+            + "\n".join(body)
+            + "\n\ndef backward(ctx, saved, G, S, W, acc):\n"
+            + "\n".join(back)
+            + "\n"
+        )
+
+    def _used_before_open(self, a: int) -> bool:
+        opened = next((k for k, s in enumerate(self.bwd) if s.startswith(f"g{a} = empty_like")), len(self.bwd))
+        import re
+
+        before = set(re.findall(r"\bv\d+\b", "\n".join(self.bwd[:opened])))
+        return any(f"v{q[3]}" in before for q in self.gates[a])
+
+
+BACK = {
+    "sigmoid": "sigmoid_back({g}, {y}, grad_input={out})",
+    "tanh": "tanh_back({g}, {y}, grad_input={out})",
+    "relu": "relu_back({g}, {y}, 0, grad_input={out})",
+}
+
+
+def _cross_entropy(a: Tensor, y: Tensor, skip: int) -> tuple[Tensor, Tensor]:
+    p = torch.log_softmax(a, -1)
+    return aten.nll_loss_nd(p, y, None, 0, skip), p
+
+
+def _cross_entropy_back(g: Tensor, p: Tensor, y: Tensor, skip: int) -> Tensor:
+    d = p.exp()
+    safe = y.clamp(min=0).unsqueeze(-1) if skip < 0 else y.unsqueeze(-1)
+    d.scatter_add_(-1, safe, torch.full_like(safe, -1, dtype=d.dtype))
+    g = torch.where(y == skip, 0.0, g) if skip != -100 or bool((y == skip).any()) else g
+    return d.mul_(g.unsqueeze(-1))
+
+
+def _cut(shape: torch.Size, g: Tensor, d: int, start: int, length: int) -> Tensor:
+    z = g.new_zeros(shape)
+    z.narrow(d, start, length).copy_(g)
+    return z
+
+
+def _put(shape: torch.Size, g: Tensor, d: int, i: int) -> Tensor:
+    z = g.new_zeros(shape)
+    z.select(d, i).copy_(g)
+    return z
+
+
+def _segment_spread(ctx: Rows, g: Tensor, mean: bool) -> Tensor:
+    k = ctx.equal
+    if k == 1:
+        return g
+    if mean:
+        g = g / ctx.sizes.to(g.dtype).view(-1, *(1,) * (g.dim() - 1))
+    if k > 0:
+        return g.unsqueeze(1).expand(g.shape[0], k, *g.shape[1:]).reshape(-1, *g.shape[1:])
+    return g.index_select(0, ctx.owner)
+
+
+def _segment_total(ctx: Rows, g: Tensor) -> Tensor:
+    from plait.batching.kernels.reductions import segment_sum
+
+    return segment_sum(ctx, g)
+
+
+ENV: dict[str, Any] = {
+    "torch": torch,
+    "addmm": torch.addmm,
+    "mm": torch.mm,
+    "add": torch.add,
+    "sub": torch.sub,
+    "mul": torch.mul,
+    "div": torch.div,
+    "neg": torch.neg,
+    "matmul": torch.matmul,
+    "linear": torch.nn.functional.linear,
+    "empty_like": torch.empty_like,
+    "sigmoid_backward": aten.sigmoid_backward,
+    "tanh_backward": aten.tanh_backward,
+    "threshold_backward": aten.threshold_backward,
+    "sigmoid_back": aten.sigmoid_backward.grad_input,
+    "tanh_back": aten.tanh_backward.grad_input,
+    "relu_back": aten.threshold_backward.grad_input,
+    "cross_entropy": _cross_entropy,
+    "cross_entropy_back": _cross_entropy_back,
+    "cut": _cut,
+    "put": _put,
+    "segment_spread": _segment_spread,
+    "segment_total": _segment_total,
+    "softmax_back": aten._softmax_backward_data,
+    "log_softmax_back": aten._log_softmax_backward_data,
+    "cat": torch.cat,
+    "where": torch.where,
+    "embedding_back": aten.embedding_dense_backward,
+}

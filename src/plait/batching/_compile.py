@@ -1,0 +1,53 @@
+"""Turns a program into two Python functions of plain torch calls: forward, and backward with hand-made derivatives.
+
+No autograd runs inside of them; results go straight to the rows that hold them; gradients of weights are handed to an
+accumulator as pairs (gradient of the product, input of the product), for one product over all groups at the end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from types import CodeType
+from typing import Any
+
+from plait.batching._codegen import ENV, Unsupported, Writer
+from plait.batching._program import Program
+from plait.batching.kernels._vjp import VJP
+from plait.batching.kernels.rnn import Config, RNNKernel
+
+_CODE: dict[str, CodeType] = {}
+
+
+class Compiled:
+    """`forward(ctx, args, shared, outs) -> saved` and `backward(ctx, saved, gouts, shared, acc) -> gradients of args`."""
+
+    __slots__ = ("backward", "forward", "source")
+
+    def __init__(self, forward: Callable[..., Any], backward: Callable[..., Any], source: str) -> None:
+        self.forward = forward
+        self.backward = backward
+        self.source = source
+
+
+def compile_program(p: Program) -> Compiled | RNNKernel | None:
+    """The compiled form, or None where an instruction has no hand-made derivative."""
+    if len(p.code) == 1 and p.code[0].op == "rnn":
+        key, has_state = p.code[0].consts
+        return RNNKernel(Config(*key), has_state)
+    if not p.code or any(i.op not in VJP and any(p.vals[o].tracks for o in i.outs) for i in p.code):
+        return None
+    if len(set(p.outs)) != len(p.outs) or any(o in p.ins for o in p.outs):
+        return None
+    try:
+        source = Writer(p, VJP).source()
+    except Unsupported:
+        return None
+    code = _CODE.get(source)
+    if code is None:
+        code = compile(source, f"<plait program {len(_CODE)}>", "exec")
+        if len(_CODE) < 4096:
+            _CODE[source] = code
+    env = dict(ENV)  # `f0` and so on differ between programs of one source
+    env.update({f"f{k}": i.fn for k, i in enumerate(p.code)})
+    exec(code, env)
+    return Compiled(env["forward"], env["backward"], source)

@@ -1,0 +1,753 @@
+/* The recording core: lazy values, the one dict lookup of a repeated call, waiting nodes, the plan of a flush.
+ *
+ * It touches only Python objects and integers, never PyTorch's C++ interface. `_core_py.py` is the same in Python:
+ * the reference, and what runs where no compiler was there. Both are tested against each other. */
+#define PY_SSIZE_T_CLEAN
+#include <Python.h>
+#include <structmember.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---------------------------------------------------------------- values */
+typedef struct { PyObject_HEAD Py_ssize_t lead, rows; PyObject *row; char tracks; } MetaObject;
+typedef struct { PyObject_HEAD Py_ssize_t slot, lane; PyObject *meta, *extra; } LazyObject;
+
+static PyTypeObject MetaType, LazyType;
+
+static int meta_traverse(MetaObject *m, visitproc visit, void *arg) { Py_VISIT(m->row); return 0; }
+static int meta_clear(MetaObject *m) { Py_CLEAR(m->row); return 0; }
+static void meta_dealloc(MetaObject *m) {
+    PyObject_GC_UnTrack(m);
+    Py_XDECREF(m->row);
+    Py_TYPE(m)->tp_free((PyObject *)m);
+}
+static PyMemberDef meta_members[] = {
+    {"lead", T_PYSSIZET, offsetof(MetaObject, lead), 0, "1 where the first dimension counts rows"},
+    {"rows", T_PYSSIZET, offsetof(MetaObject, rows), 0, "rows of the space that hold the value"},
+    {"tracks", T_BOOL, offsetof(MetaObject, tracks), 0, "requires_grad"},
+    {"row", T_OBJECT, offsetof(MetaObject, row), 0, "meta of one row, once it was needed"},
+    {NULL}};
+static PyTypeObject MetaType = {
+    PyVarObject_HEAD_INIT(NULL, 0).tp_name = "plait.batching._core.MetaBase", .tp_basicsize = sizeof(MetaObject),
+    .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_GC, .tp_new = PyType_GenericNew,
+    .tp_dealloc = (destructor)meta_dealloc, .tp_traverse = (traverseproc)meta_traverse, .tp_clear = (inquiry)meta_clear,
+    .tp_members = meta_members};
+
+static void lazy_dealloc(LazyObject *x) {
+    Py_XDECREF(x->meta);
+    Py_XDECREF(x->extra);
+    Py_TYPE(x)->tp_free((PyObject *)x);
+}
+static PyMemberDef lazy_members[] = {
+    {"slot", T_PYSSIZET, offsetof(LazyObject, slot), 0, "first row, as a number that names it before it exists"},
+    {"lane", T_PYSSIZET, offsetof(LazyObject, lane), 0, "the example that made it"},
+    {"meta", T_OBJECT, offsetof(LazyObject, meta), 0, "shape, dtype, device"},
+    {"extra", T_OBJECT, offsetof(LazyObject, extra), 0, "what else is known: a view of, written, constant"},
+    {NULL}};
+static int lazy_init(LazyObject *x, PyObject *args, PyObject *kw) {
+    PyObject *meta, *extra;
+    if (!PyArg_ParseTuple(args, "nOnO", &x->slot, &meta, &x->lane, &extra)) return -1;
+    Py_INCREF(meta); Py_XSETREF(x->meta, meta);
+    Py_INCREF(extra); Py_XSETREF(x->extra, extra);
+    return 0;
+}
+static PyTypeObject LazyType = {
+    PyVarObject_HEAD_INIT(NULL, 0).tp_name = "plait.batching._core.LazyBase", .tp_basicsize = sizeof(LazyObject),
+    .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE, .tp_new = PyType_GenericNew, .tp_init = (initproc)lazy_init,
+    .tp_dealloc = (destructor)lazy_dealloc, .tp_members = lazy_members};
+
+/* ---------------------------------------------------------------- entries */
+typedef struct { PyObject_HEAD int sig, length, rows, n_out, single; int *offs; PyObject *metas, *wrap; } EntryObject;
+static PyTypeObject EntryType;
+
+static void entry_dealloc(EntryObject *e) {
+    PyMem_Free(e->offs);
+    Py_XDECREF(e->metas);
+    Py_XDECREF(e->wrap);
+    Py_TYPE(e)->tp_free((PyObject *)e);
+}
+static int entry_init(EntryObject *e, PyObject *args, PyObject *kw) {
+    PyObject *offs, *metas, *wrap;
+    if (!PyArg_ParseTuple(args, "iiiO!O!iO", &e->sig, &e->length, &e->rows, &PyTuple_Type, &offs, &PyTuple_Type, &metas,
+                          &e->single, &wrap)) return -1;
+    e->n_out = (int)PyTuple_GET_SIZE(metas);
+    e->offs = PyMem_Malloc(sizeof(int) * (e->n_out + 1));
+    if (!e->offs) { PyErr_NoMemory(); return -1; }
+    for (int i = 0; i < e->n_out; i++) e->offs[i] = (int)PyLong_AsLong(PyTuple_GET_ITEM(offs, i));
+    Py_INCREF(metas); Py_XSETREF(e->metas, metas);
+    Py_INCREF(wrap); Py_XSETREF(e->wrap, wrap);
+    return PyErr_Occurred() ? -1 : 0;
+}
+static PyMemberDef entry_members[] = {{"sig", T_INT, offsetof(EntryObject, sig), READONLY, "its signature"}, {NULL}};
+static PyTypeObject EntryType = {
+    PyVarObject_HEAD_INIT(NULL, 0).tp_name = "plait.batching._core.Entry", .tp_basicsize = sizeof(EntryObject),
+    .tp_flags = Py_TPFLAGS_DEFAULT, .tp_new = PyType_GenericNew, .tp_init = (initproc)entry_init,
+    .tp_dealloc = (destructor)entry_dealloc, .tp_members = entry_members};
+
+/* ---------------------------------------------------------------- core */
+typedef struct { int gather, ragged, n_in, n_out, scc, n_pred, cap_pred; int *in_rows, *out_rows, *out_space, *preds; } Sig;
+typedef struct { int sig, length, out, ins, n_in, lane; } Node;
+
+typedef struct {
+    PyObject_HEAD
+    PyObject *entries, *input, *grad_enabled, *autocast, *components, *tensor, *parameter, *training;
+    PyTypeObject *lazy;
+    Py_ssize_t lane;
+    int32_t *owner, *row_of; Py_ssize_t next, cap_slots;
+    Node *nodes; Py_ssize_t n_nodes, cap_nodes;
+    int32_t *ins; Py_ssize_t n_ins, cap_ins;
+    Sig *sigs; int n_sigs, cap_sigs;
+    int64_t *used; int n_spaces;
+    int32_t *stamp; Py_ssize_t cap_stamp; int32_t round;
+    int dirty;
+} CoreObject;
+
+static int grow(void **p, Py_ssize_t *cap, Py_ssize_t need, size_t size) {
+    if (need <= *cap) return 0;
+    Py_ssize_t c = *cap * 2 > need ? *cap * 2 : need;
+    if (c < 256) c = 256;
+    void *q = PyMem_Realloc(*p, c * size);
+    if (!q) { PyErr_NoMemory(); return -1; }
+    *p = q; *cap = c;
+    return 0;
+}
+static int grow_slots(CoreObject *c, Py_ssize_t need) {
+    if (need <= c->cap_slots) return 0;
+    Py_ssize_t cap = c->cap_slots;
+    if (grow((void **)&c->owner, &cap, need, sizeof(int32_t))) return -1;
+    void *q = PyMem_Realloc(c->row_of, cap * sizeof(int32_t));
+    if (!q) { PyErr_NoMemory(); return -1; }
+    c->row_of = q; c->cap_slots = cap;
+    return 0;
+}
+static void core_dealloc(CoreObject *c) {
+    for (int i = 0; i < c->n_sigs; i++) {
+        PyMem_Free(c->sigs[i].in_rows); PyMem_Free(c->sigs[i].out_rows);
+        PyMem_Free(c->sigs[i].out_space); PyMem_Free(c->sigs[i].preds);
+    }
+    PyMem_Free(c->sigs); PyMem_Free(c->owner); PyMem_Free(c->row_of); PyMem_Free(c->nodes); PyMem_Free(c->ins);
+    PyMem_Free(c->used); PyMem_Free(c->stamp);
+    Py_XDECREF(c->entries); Py_XDECREF(c->input); Py_XDECREF(c->grad_enabled); Py_XDECREF(c->autocast);
+    Py_XDECREF(c->components); Py_XDECREF(c->lazy); Py_XDECREF(c->tensor); Py_XDECREF(c->training); Py_XDECREF(c->parameter);
+    Py_TYPE(c)->tp_free((PyObject *)c);
+}
+static int core_init(CoreObject *c, PyObject *args, PyObject *kw) {
+    PyObject *lazy, *input, *grad, *autocast, *components, *tensor, *parameter;
+    if (!PyArg_ParseTuple(args, "OOOOOOO", &lazy, &input, &grad, &autocast, &components, &tensor, &parameter)) return -1;
+    c->tensor = tensor; Py_INCREF(tensor);
+    c->training = PyUnicode_InternFromString("training");
+    if (!c->training) return -1;
+    c->parameter = parameter; Py_INCREF(parameter);
+    c->entries = PyDict_New();
+    c->lazy = (PyTypeObject *)lazy; Py_INCREF(lazy);
+    c->input = input; Py_INCREF(input);
+    c->grad_enabled = grad; Py_INCREF(grad);
+    c->autocast = autocast; Py_INCREF(autocast);
+    c->components = components; Py_INCREF(components);
+    c->lane = -1;
+    return c->entries ? 0 : -1;
+}
+
+static PyObject *new_lazy(CoreObject *c, Py_ssize_t slot, PyObject *meta, PyObject *extra) {
+    LazyObject *x = (LazyObject *)c->lazy->tp_alloc(c->lazy, 0);
+    if (!x) return NULL;
+    x->slot = slot; x->lane = c->lane;
+    Py_INCREF(meta); x->meta = meta;
+    Py_INCREF(extra); x->extra = extra;
+    return (PyObject *)x;
+}
+
+/* slots that no node makes */
+static PyObject *core_take(CoreObject *c, PyObject *arg) {
+    Py_ssize_t rows = PyLong_AsSsize_t(arg);
+    if (rows < 0) return NULL;
+    if (rows == 0) rows = 1;
+    Py_ssize_t base = c->next;
+    if (grow_slots(c, base + rows)) return NULL;
+    for (Py_ssize_t i = base; i < base + rows; i++) { c->owner[i] = -1; c->row_of[i] = -1; }
+    c->next = base + rows;
+    return PyLong_FromSsize_t(base);
+}
+
+static Py_ssize_t add_node(CoreObject *c, int sig, int length, Py_ssize_t rows, int n_in) {
+    if (rows == 0) rows = 1;
+    Py_ssize_t base = c->next;
+    if (grow_slots(c, base + rows)) return -1;
+    if (grow((void **)&c->nodes, &c->cap_nodes, c->n_nodes + 1, sizeof(Node))) return -1;
+    if (grow((void **)&c->ins, &c->cap_ins, c->n_ins + n_in, sizeof(int32_t))) return -1;
+    for (Py_ssize_t i = base; i < base + rows; i++) { c->owner[i] = (int32_t)c->n_nodes; c->row_of[i] = -1; }
+    c->nodes[c->n_nodes++] = (Node){sig, length, (int)base, (int)c->n_ins, n_in, (int)c->lane};
+    c->n_ins += n_in;
+    c->next = base + rows;
+    return base;
+}
+
+/* put(sig, length, flat input slots, rows) -> first output slot */
+static PyObject *core_put(CoreObject *c, PyObject *args) {
+    int sig, length; Py_ssize_t rows; PyObject *ins;
+    if (!PyArg_ParseTuple(args, "iiO!n", &sig, &length, &PyTuple_Type, &ins, &rows)) return NULL;
+    int n = (int)PyTuple_GET_SIZE(ins);
+    Py_ssize_t base = add_node(c, sig, length, rows, n);
+    if (base < 0) return NULL;
+    int32_t *p = c->ins + c->nodes[c->n_nodes - 1].ins;
+    for (int i = 0; i < n; i++) p[i] = (int32_t)PyLong_AsLong(PyTuple_GET_ITEM(ins, i));
+    if (PyErr_Occurred()) return NULL;
+    return PyLong_FromSsize_t(base);
+}
+
+static PyObject *outputs(CoreObject *c, EntryObject *e, Py_ssize_t base) {
+    if (e->single) return new_lazy(c, base, PyTuple_GET_ITEM(e->metas, 0), Py_None);
+    PyObject *res = PyTuple_New(e->n_out);
+    if (!res) return NULL;
+    for (int i = 0; i < e->n_out; i++) {
+        PyObject *x = new_lazy(c, base + e->offs[i], PyTuple_GET_ITEM(e->metas, i), Py_None);
+        if (!x) { Py_DECREF(res); return NULL; }
+        PyTuple_SET_ITEM(res, i, x);
+    }
+    if (e->wrap == Py_None) return res;
+    PyObject *w = PyObject_CallOneArg(e->wrap, res);
+    Py_DECREF(res);
+    return w;
+}
+
+/* record(entry, tuple of lazies) */
+static PyObject *core_record(CoreObject *c, PyObject *const *args, Py_ssize_t nargs) {
+    EntryObject *e = (EntryObject *)args[0];
+    PyObject *seq = args[1];
+    Py_ssize_t n = PySequence_Fast_GET_SIZE(seq);
+    Py_ssize_t base = add_node(c, e->sig, e->length, e->rows, (int)n);
+    if (base < 0) return NULL;
+    int32_t *p = c->ins + c->nodes[c->n_nodes - 1].ins;
+    for (Py_ssize_t i = 0; i < n; i++) p[i] = (int32_t)((LazyObject *)PySequence_Fast_GET_ITEM(seq, i))->slot;
+    return outputs(c, e, base);
+}
+
+/* A value that may be used as it is: of this lane, and not through a tensor view of something written. */
+static int usable(CoreObject *c, PyObject *a) {
+    if (Py_TYPE(a) != c->lazy) return 0;
+    LazyObject *x = (LazyObject *)a;
+    if (x->lane != c->lane) return 0;
+    PyObject *e = x->extra;
+    if (e == Py_None || e == c->input) return 1;
+    if (Py_TYPE(e) != c->lazy) return 0;
+    e = ((LazyObject *)e)->extra;
+    return e == Py_None || e == c->input;
+}
+
+#define MOST 24
+/* call(key, flag, args, method) -> results of a call seen before, or NotImplemented */
+static PyObject *core_call(CoreObject *c, PyObject *const *args, Py_ssize_t nargs) {
+    PyObject *items = args[2];
+    int first = nargs > 3 && args[3] == Py_True;
+    Py_ssize_t n = PyTuple_GET_SIZE(items);
+    PyObject *key[MOST + 8];
+    LazyObject *lazies[MOST];
+    int k = 0, m = 0;
+    PyObject *self_id = NULL, *training = NULL, *ids[8];
+    int n_ids = 0;
+    key[k++] = args[0];
+    key[k++] = args[1];
+    PyObject *grad = PyObject_CallNoArgs(c->grad_enabled);
+    if (!grad) return NULL;
+    PyObject *cast = PyObject_CallNoArgs(c->autocast);
+    if (!cast) { Py_DECREF(grad); return NULL; }
+    if (cast == Py_True) { Py_DECREF(grad); return cast == NULL ? NULL : (Py_DECREF(cast), Py_INCREF(Py_NotImplemented), Py_NotImplemented); }
+    key[k++] = grad; key[k++] = cast;
+    PyObject *res = NULL;
+    Py_ssize_t i = 0;
+    if (first) {
+        self_id = PyLong_FromVoidPtr(PyTuple_GET_ITEM(items, 0));
+        if (!self_id) goto done;
+        training = PyObject_GetAttr(PyTuple_GET_ITEM(items, 0), c->training);
+        if (!training) { PyErr_Clear(); training = Py_None; Py_INCREF(training); }
+        key[1] = training;
+        key[k++] = self_id;
+        i = 1;
+    }
+    for (; i < n; i++) {
+        PyObject *a = PyTuple_GET_ITEM(items, i);
+        if (m < MOST - 2 && k < MOST && usable(c, a)) {
+            lazies[m++] = (LazyObject *)a;
+            key[k++] = ((LazyObject *)a)->meta;
+        } else if (k < MOST && n_ids < 8 && ((PyObject *)Py_TYPE(a) == c->parameter || (PyObject *)Py_TYPE(a) == c->tensor)) {
+            ids[n_ids] = PyLong_FromVoidPtr(a);            /* a weight: kept alive by whoever made the entry */
+            if (!ids[n_ids]) goto done;
+            key[k++] = c->tensor; key[k++] = ids[n_ids++];
+        } else if (k < MOST && a == Py_None) {
+            key[k++] = Py_None; key[k++] = Py_None;
+        } else if (k < MOST && PyFloat_CheckExact(a) && PyFloat_AS_DOUBLE(a) != 0.0
+                   && PyFloat_AS_DOUBLE(a) == PyFloat_AS_DOUBLE(a)) {
+            key[k++] = (PyObject *)&PyFloat_Type; key[k++] = a;
+        } else if (k < MOST && (PyLong_CheckExact(a) || PyBool_Check(a))) {
+            key[k++] = (PyObject *)Py_TYPE(a); key[k++] = a;
+        } else if ((PyTuple_CheckExact(a) || PyList_CheckExact(a)) && PySequence_Fast_GET_SIZE(a) < 8 && m + 8 < MOST
+                   && k + 9 < MOST) {
+            key[k++] = (PyObject *)Py_TYPE(a);
+            for (Py_ssize_t j = 0; j < PySequence_Fast_GET_SIZE(a); j++) {
+                PyObject *b = PySequence_Fast_GET_ITEM(a, j);
+                if (!usable(c, b)) goto slow;
+                lazies[m++] = (LazyObject *)b;
+                key[k++] = ((LazyObject *)b)->meta;
+            }
+            key[k++] = Py_None;
+        } else goto slow;
+    }
+    {
+        PyObject *t = PyTuple_New(k);
+        if (!t) goto done;
+        for (int j = 0; j < k; j++) { Py_INCREF(key[j]); PyTuple_SET_ITEM(t, j, key[j]); }
+        EntryObject *e = (EntryObject *)PyDict_GetItemWithError(c->entries, t);
+        Py_DECREF(t);
+        if (!e) {
+            if (PyErr_Occurred()) goto done;
+            goto slow;
+        }
+        Py_ssize_t base = add_node(c, e->sig, e->length, e->rows, m);
+        if (base < 0) goto done;
+        int32_t *p = c->ins + c->nodes[c->n_nodes - 1].ins;
+        for (int j = 0; j < m; j++) p[j] = (int32_t)lazies[j]->slot;
+        res = outputs(c, e, base);
+        goto done;
+    }
+slow:
+    res = Py_NotImplemented; Py_INCREF(res);
+done:
+    while (n_ids) Py_DECREF(ids[--n_ids]);
+    Py_XDECREF(self_id); Py_XDECREF(training); Py_DECREF(grad); Py_DECREF(cast);
+    return res;
+}
+
+/* 1 if a row of a tracked value would be taken without gradients now: the slow path knows what to do */
+static int untracked(CoreObject *c, MetaObject *m) {
+    if (!m->tracks) return 0;
+    PyObject *grad = PyObject_CallNoArgs(c->grad_enabled);
+    if (!grad) { PyErr_Clear(); return 1; }
+    int off = grad != Py_True;
+    Py_DECREF(grad);
+    return off;
+}
+
+/* rows(x) -> tuple of all rows of x, or NotImplemented */
+static PyObject *core_rows(CoreObject *c, PyObject *a) {
+    if (!usable(c, a)) Py_RETURN_NOTIMPLEMENTED;
+    LazyObject *x = (LazyObject *)a;
+    MetaObject *m = (MetaObject *)x->meta;
+    if (!m->lead || !m->row || m->row == Py_None || untracked(c, m)) Py_RETURN_NOTIMPLEMENTED;
+    PyObject *root = x->extra == Py_None || x->extra == c->input ? a : x->extra;
+    PyObject *res = PyTuple_New(m->rows);
+    if (!res) return NULL;
+    for (Py_ssize_t i = 0; i < m->rows; i++) {
+        PyObject *r = new_lazy(c, x->slot + i, m->row, root);
+        if (!r) { Py_DECREF(res); return NULL; }
+        PyTuple_SET_ITEM(res, i, r);
+    }
+    return res;
+}
+
+/* row(x, i) -> x[i], or NotImplemented */
+static PyObject *core_row(CoreObject *c, PyObject *const *args, Py_ssize_t nargs) {
+    PyObject *a = args[0];
+    if (!PyLong_CheckExact(args[1]) || !usable(c, a)) Py_RETURN_NOTIMPLEMENTED;
+    LazyObject *x = (LazyObject *)a;
+    MetaObject *m = (MetaObject *)x->meta;
+    Py_ssize_t i = PyLong_AsSsize_t(args[1]);
+    if (i == -1 && PyErr_Occurred()) return NULL;
+    if (i < 0) i += m->rows;
+    if (!m->lead || !m->row || m->row == Py_None || i < 0 || i >= m->rows || untracked(c, m)) Py_RETURN_NOTIMPLEMENTED;
+    return new_lazy(c, x->slot + i, m->row, x->extra == Py_None || x->extra == c->input ? a : x->extra);
+}
+
+/* stacked(sig, values, lead, space) -> flat (slot, rows) inputs if all may be used as they are and have one space */
+static PyObject *core_parts(CoreObject *c, PyObject *const *args, Py_ssize_t nargs) {
+    PyObject *seq = args[0];
+    Py_ssize_t n = PySequence_Fast_GET_SIZE(seq);
+    PyObject *first = NULL;
+    for (Py_ssize_t i = 0; i < n; i++) {
+        PyObject *a = PySequence_Fast_GET_ITEM(seq, i);
+        if (!usable(c, a)) Py_RETURN_NOTIMPLEMENTED;
+        PyObject *m = ((LazyObject *)a)->meta;
+        if (!first) first = m;
+        else if (m != first) Py_RETURN_NOTIMPLEMENTED;
+    }
+    PyObject *res = PyTuple_New(2 * n);
+    if (!res) return NULL;
+    for (Py_ssize_t i = 0; i < n; i++) {
+        LazyObject *x = (LazyObject *)PySequence_Fast_GET_ITEM(seq, i);
+        PyTuple_SET_ITEM(res, 2 * i, PyLong_FromSsize_t(x->slot));
+        PyTuple_SET_ITEM(res, 2 * i + 1, PyLong_FromSsize_t(((MetaObject *)x->meta)->rows));
+    }
+    return res;
+}
+
+/* sig(gather, ragged, in_rows, out_rows, out_spaces) -> its number */
+static int ints(PyObject *t, int **out) {
+    int n = (int)PyTuple_GET_SIZE(t);
+    *out = PyMem_Malloc(sizeof(int) * (n + 1));
+    if (!*out) { PyErr_NoMemory(); return -1; }
+    for (int i = 0; i < n; i++) (*out)[i] = (int)PyLong_AsLong(PyTuple_GET_ITEM(t, i));
+    return PyErr_Occurred() ? -1 : n;
+}
+static PyObject *core_sig(CoreObject *c, PyObject *args) {
+    int gather, ragged; PyObject *in_rows, *out_rows, *out_space;
+    if (!PyArg_ParseTuple(args, "iiO!O!O!", &gather, &ragged, &PyTuple_Type, &in_rows, &PyTuple_Type, &out_rows,
+                          &PyTuple_Type, &out_space)) return NULL;
+    Py_ssize_t cap = c->cap_sigs;
+    if (grow((void **)&c->sigs, &cap, c->n_sigs + 1, sizeof(Sig))) return NULL;
+    c->cap_sigs = (int)cap;
+    Sig *s = &c->sigs[c->n_sigs];
+    memset(s, 0, sizeof(Sig));
+    s->gather = gather; s->ragged = ragged;
+    s->n_in = ints(in_rows, &s->in_rows);
+    s->n_out = ints(out_rows, &s->out_rows);
+    if (s->n_in < 0 || s->n_out < 0 || ints(out_space, &s->out_space) < 0) return NULL;
+    for (int i = 0; i < s->n_out; i++)
+        if (s->out_space[i] >= c->n_spaces) {
+            int need = s->out_space[i] + 1;
+            int64_t *u = PyMem_Realloc(c->used, sizeof(int64_t) * need);
+            if (!u) return PyErr_NoMemory();
+            for (int k = c->n_spaces; k < need; k++) u[k] = 0;
+            c->used = u; c->n_spaces = need;
+        }
+    s->scc = c->n_sigs;
+    c->dirty = 1;
+    return PyLong_FromLong(c->n_sigs++);
+}
+
+/* room(space, rows) -> first of new rows of a space */
+static PyObject *core_room(CoreObject *c, PyObject *args) {
+    int space; Py_ssize_t rows;
+    if (!PyArg_ParseTuple(args, "in", &space, &rows)) return NULL;
+    if (space >= c->n_spaces) {
+        int64_t *u = PyMem_Realloc(c->used, sizeof(int64_t) * (space + 1));
+        if (!u) return PyErr_NoMemory();
+        for (int k = c->n_spaces; k <= space; k++) u[k] = 0;
+        c->used = u; c->n_spaces = space + 1;
+    }
+    int64_t at = c->used[space];
+    c->used[space] += rows;
+    return PyLong_FromLongLong(at);
+}
+static PyObject *core_used(CoreObject *c, PyObject *arg) {
+    long space = PyLong_AsLong(arg);
+    return PyLong_FromLongLong(space < c->n_spaces ? c->used[space] : 0);
+}
+/* place(slot, row, count): these slots have rows now */
+static PyObject *core_place(CoreObject *c, PyObject *args) {
+    Py_ssize_t slot, row, count;
+    if (!PyArg_ParseTuple(args, "nnn", &slot, &row, &count)) return NULL;
+    for (Py_ssize_t i = 0; i < count; i++) c->row_of[slot + i] = (int32_t)(row + i);
+    Py_RETURN_NONE;
+}
+static PyObject *core_row_of(CoreObject *c, PyObject *arg) {
+    Py_ssize_t s = PyLong_AsSsize_t(arg);
+    return PyLong_FromLong(s < c->next ? c->row_of[s] : -1);
+}
+
+static void add_pred(CoreObject *c, int sig, int pred) {
+    Sig *s = &c->sigs[sig];
+    for (int i = s->n_pred - 1; i >= 0; i--) if (s->preds[i] == pred) return;
+    if (s->n_pred == s->cap_pred) {
+        int cap = s->cap_pred ? 2 * s->cap_pred : 8;
+        int *q = PyMem_Realloc(s->preds, sizeof(int) * cap);
+        if (!q) return;
+        s->preds = q; s->cap_pred = cap;
+    }
+    s->preds[s->n_pred++] = pred;
+    c->dirty = 1;
+}
+
+typedef struct { int64_t a, b; int32_t k; } Item;
+static int by_key(const void *p, const void *q) {
+    const Item *x = p, *y = q;
+    if (x->a != y->a) return x->a < y->a ? -1 : 1;
+    if (x->b != y->b) return x->b < y->b ? -1 : 1;
+    return x->k < y->k ? -1 : x->k > y->k;
+}
+static int by_int(const void *p, const void *q) {
+    int32_t a = *(const int32_t *)p, b = *(const int32_t *)q;
+    return a < b ? -1 : a > b;
+}
+
+/* Recomputes the order of signatures: components(list of predecessor tuples) -> list of component numbers. */
+static int components(CoreObject *c) {
+    PyObject *all = PyList_New(c->n_sigs);
+    if (!all) return -1;
+    for (int i = 0; i < c->n_sigs; i++) {
+        PyObject *t = PyTuple_New(c->sigs[i].n_pred);
+        for (int j = 0; j < c->sigs[i].n_pred; j++) PyTuple_SET_ITEM(t, j, PyLong_FromLong(c->sigs[i].preds[j]));
+        PyList_SET_ITEM(all, i, t);
+    }
+    PyObject *res = PyObject_CallOneArg(c->components, all);
+    Py_DECREF(all);
+    if (!res) return -1;
+    for (int i = 0; i < c->n_sigs; i++) c->sigs[i].scc = (int)PyLong_AsLong(PyList_GET_ITEM(res, i));
+    Py_DECREF(res);
+    c->dirty = 0;
+    return 0;
+}
+
+static inline int step_of(const Sig *s) { return s->gather ? 2 : 1; }
+
+/* plan(slots) -> (groups, index bytes); a group is (sig, n, lengths or None, columns, outs).
+ * A column is (start, count, None) for rows that follow one another, else (0, count, offset into the index). */
+static PyObject *core_plan(CoreObject *c, PyObject *arg) {
+    PyObject *fast = PySequence_Fast(arg, "slots");
+    if (!fast) return NULL;
+    int32_t *todo = NULL, *ids = NULL, *at = NULL, *level = NULL; Item *items = NULL; int64_t *want = NULL;
+    Py_ssize_t n_todo = PySequence_Fast_GET_SIZE(fast), cap_todo = 0, n = 0, cap_ids = 0;
+    PyObject *groups = NULL, *index = NULL, *res = NULL;
+    int64_t *buf = NULL; Py_ssize_t n_buf = 0, cap_buf = 0;
+    Py_ssize_t *starts = NULL;
+    if (grow((void **)&todo, &cap_todo, n_todo + 1, sizeof(int32_t))) goto end;
+    {
+        Py_ssize_t k = 0;
+        for (Py_ssize_t i = 0; i < n_todo; i++) {
+            Py_ssize_t s = PyLong_AsSsize_t(PySequence_Fast_GET_ITEM(fast, i));
+            if (s >= 0 && s < c->next) todo[k++] = c->owner[s];
+        }
+        n_todo = k;
+    }
+    if (PyErr_Occurred()) goto end;
+    {   /* 1. what is needed */
+        Py_ssize_t old = c->cap_stamp;
+        if (grow((void **)&c->stamp, &c->cap_stamp, c->n_nodes + 1, sizeof(int32_t))) goto end;
+        if (c->cap_stamp > old) memset(c->stamp + old, 0, (c->cap_stamp - old) * sizeof(int32_t));
+        c->round++;
+        while (n_todo) {
+            int32_t i = todo[--n_todo];
+            if (i < 0 || c->nodes[i].sig < 0 || c->stamp[i] == c->round) continue;
+            c->stamp[i] = c->round;
+            if (grow((void **)&ids, &cap_ids, n + 1, sizeof(int32_t))) goto end;
+            ids[n++] = i;
+            Node *nd = &c->nodes[i];
+            int step = step_of(&c->sigs[nd->sig]);
+            if (grow((void **)&todo, &cap_todo, n_todo + nd->n_in + 1, sizeof(int32_t))) goto end;
+            for (int j = 0; j < nd->n_in; j += step) {
+                if (step == 2 && c->ins[nd->ins + j + 1] == 0) continue;
+                int32_t p = c->owner[c->ins[nd->ins + j]];
+                if (p >= 0 && c->nodes[p].sig >= 0 && c->stamp[p] != c->round) todo[n_todo++] = p;
+            }
+        }
+        qsort(ids, n, sizeof(int32_t), by_int);
+    }
+    {   /* 2. edges between signatures, components */
+        for (Py_ssize_t k = 0; k < n; k++) {
+            Node *nd = &c->nodes[ids[k]];
+            int step = step_of(&c->sigs[nd->sig]);
+            for (int j = 0; j < nd->n_in; j += step) {
+                int32_t p = c->owner[c->ins[nd->ins + j]];
+                if (p >= 0 && c->stamp[p] == c->round && c->nodes[p].sig >= 0) add_pred(c, nd->sig, c->nodes[p].sig);
+            }
+        }
+        if (c->dirty && components(c)) goto end;
+    }
+    level = PyMem_Malloc(sizeof(int32_t) * (n + 1));
+    items = PyMem_Malloc(sizeof(Item) * (n + 1));
+    at = PyMem_Malloc(sizeof(int32_t) * (c->n_nodes + 1));
+    want = PyMem_Malloc(sizeof(int64_t) * (n + 1));
+    starts = PyMem_Malloc(sizeof(Py_ssize_t) * (n + 2));
+    if (!level || !items || !at || !want || !starts) { PyErr_NoMemory(); goto end; }
+    for (Py_ssize_t k = 0; k < n; k++) {   /* 3. waves */
+        Node *nd = &c->nodes[ids[k]];
+        Sig *s = &c->sigs[nd->sig];
+        int step = step_of(s), lv = 0;
+        at[ids[k]] = (int32_t)k;
+        for (int j = 0; j < nd->n_in; j += step) {
+            int32_t p = c->owner[c->ins[nd->ins + j]];
+            if (p < 0 || p >= ids[k] || c->nodes[p].sig < 0 || c->stamp[p] != c->round) continue;
+            if (c->sigs[c->nodes[p].sig].scc == s->scc && level[at[p]] >= lv) lv = level[at[p]] + 1;
+        }
+        level[k] = lv;
+        items[k] = (Item){((int64_t)s->scc << 32) | lv, nd->sig, (int32_t)k};
+        want[k] = INT64_MAX;
+    }
+    qsort(items, n, sizeof(Item), by_key);
+    Py_ssize_t n_groups = 0;
+    for (Py_ssize_t k = 0; k < n; k++)
+        if (k == 0 || items[k].a != items[k - 1].a || items[k].b != items[k - 1].b) starts[n_groups++] = k;
+    starts[n_groups] = n;
+    for (Py_ssize_t g = n_groups - 1; g >= 0; g--) {   /* 4. rows in the order in which they will be used */
+        for (Py_ssize_t k = starts[g]; k < starts[g + 1]; k++) { items[k].a = want[items[k].k]; items[k].b = 0; }
+        qsort(items + starts[g], starts[g + 1] - starts[g], sizeof(Item), by_key);
+        for (Py_ssize_t k = starts[g]; k < starts[g + 1]; k++) {
+            Node *nd = &c->nodes[ids[items[k].k]];
+            int step = step_of(&c->sigs[nd->sig]);
+            for (int j = 0; j < nd->n_in; j += step) {
+                int32_t p = c->owner[c->ins[nd->ins + j]];
+                if (p < 0 || c->stamp[p] != c->round || c->nodes[p].sig < 0) continue;
+                int64_t key = ((int64_t)g << 36) | ((int64_t)(step == 2 ? 0 : j) << 30) | (k - starts[g]);
+                if (step == 2) key = ((int64_t)g << 36) | ((k - starts[g]) << 8) | (j < 500 ? j / 2 : 250);
+                if (key < want[at[p]]) want[at[p]] = key;
+            }
+        }
+    }
+    groups = PyList_New(n_groups);
+    if (!groups) goto end;
+    for (Py_ssize_t g = 0; g < n_groups; g++) {   /* 5. rows of results, index of inputs */
+        Py_ssize_t lo = starts[g], hi = starts[g + 1], count = hi - lo;
+        int sig = c->nodes[ids[items[lo].k]].sig;
+        Sig *s = &c->sigs[sig];
+        PyObject *lengths = Py_None;
+        Py_INCREF(lengths);
+        if (s->ragged || s->gather) {
+            Py_DECREF(lengths);
+            lengths = PyList_New(count);
+            for (Py_ssize_t k = lo; k < hi; k++)
+                PyList_SET_ITEM(lengths, k - lo, PyLong_FromLong(c->nodes[ids[items[k].k]].length));
+        }
+        int n_cols = s->gather ? 1 : s->n_in;
+        PyObject *cols = PyTuple_New(n_cols), *outs = PyTuple_New(s->n_out);
+        for (int j = 0; j < n_cols; j++) {
+            Py_ssize_t from = n_buf;
+            int run = 1;
+            for (Py_ssize_t k = lo; k < hi; k++) {
+                Node *nd = &c->nodes[ids[items[k].k]];
+                int parts = s->gather ? nd->n_in / 2 : 1;
+                for (int q = 0; q < parts; q++) {
+                    int32_t slot = c->ins[nd->ins + (s->gather ? 2 * q : j)];
+                    int rows = s->gather ? c->ins[nd->ins + 2 * q + 1] : s->in_rows[j] < 0 ? nd->length : s->in_rows[j];
+                    if (!rows) continue;
+                    if (grow((void **)&buf, &cap_buf, n_buf + rows, sizeof(int64_t))) goto end;
+                    int64_t first = c->row_of[slot];
+                    if (n_buf > from && first != buf[n_buf - 1] + 1) run = 0;
+                    for (int r = 0; r < rows; r++) buf[n_buf++] = first + r;
+                }
+            }
+            Py_ssize_t total = n_buf - from;
+            PyObject *col;
+            if (run) {
+                col = Py_BuildValue("(LnO)", total ? (long long)buf[from] : 0LL, total, Py_None);
+                n_buf = from;
+            } else col = Py_BuildValue("(inn)", 0, total, from);
+            PyTuple_SET_ITEM(cols, j, col);
+        }
+        for (int o = 0; o < s->n_out; o++) {
+            int64_t first = c->used[s->out_space[o]], row = first;
+            for (Py_ssize_t k = lo; k < hi; k++) {
+                Node *nd = &c->nodes[ids[items[k].k]];
+                int rows = s->out_rows[o] < 0 ? nd->length : s->out_rows[o];
+                int slot = nd->out;
+                for (int q = 0; q < o; q++) slot += s->out_rows[q] < 0 ? nd->length : s->out_rows[q];
+                for (int r = 0; r < rows; r++) c->row_of[slot + r] = (int32_t)row++;
+            }
+            c->used[s->out_space[o]] = row;
+            PyTuple_SET_ITEM(outs, o, Py_BuildValue("(LL)", (long long)first, (long long)(row - first)));
+        }
+        for (Py_ssize_t k = lo; k < hi; k++) level[items[k].k] = -1;
+        PyObject *lanes = PyBytes_FromStringAndSize(NULL, count * sizeof(int32_t));
+        if (!lanes) goto end;
+        for (Py_ssize_t k = lo; k < hi; k++)
+            ((int32_t *)PyBytes_AS_STRING(lanes))[k - lo] = c->nodes[ids[items[k].k]].lane;
+        PyList_SET_ITEM(groups, g, Py_BuildValue("(inNNNN)", sig, count, lengths, cols, outs, lanes));
+    }
+    for (Py_ssize_t k = 0; k < n; k++) c->nodes[ids[k]].sig = -1;
+    index = PyByteArray_FromStringAndSize((char *)buf, n_buf * sizeof(int64_t));
+    if (index) { res = Py_BuildValue("(NN)", groups, index); groups = NULL; }
+end:
+    Py_XDECREF(groups);
+    Py_DECREF(fast);
+    PyMem_Free(todo); PyMem_Free(ids); PyMem_Free(at); PyMem_Free(level); PyMem_Free(items); PyMem_Free(want);
+    PyMem_Free(buf); PyMem_Free(starts);
+    return res;
+}
+
+/* join(values, lead) -> one value that is all their rows, if they are alike and such a join was seen before */
+static PyObject *core_join(CoreObject *c, PyObject *const *args, Py_ssize_t nargs) {
+    PyObject *seq = args[0];
+    if (!PyList_CheckExact(seq) && !PyTuple_CheckExact(seq)) Py_RETURN_NOTIMPLEMENTED;
+    Py_ssize_t n = PySequence_Fast_GET_SIZE(seq);
+    if (n == 0) Py_RETURN_NOTIMPLEMENTED;
+    PyObject *first = NULL;
+    long lead = PyLong_AsLong(args[1]);
+    for (Py_ssize_t i = 0; i < n; i++) {
+        PyObject *a = PySequence_Fast_GET_ITEM(seq, i);
+        if (!usable(c, a)) Py_RETURN_NOTIMPLEMENTED;
+        PyObject *m = ((LazyObject *)a)->meta;
+        if (!first) {
+            first = m;
+            if (((MetaObject *)m)->lead != lead || Py_TYPE(((LazyObject *)a)->extra) == c->lazy) Py_RETURN_NOTIMPLEMENTED;
+        } else if (m != first) Py_RETURN_NOTIMPLEMENTED;
+    }
+    Py_ssize_t rows = ((MetaObject *)first)->rows, total = rows * n;
+    PyObject *grad = PyObject_CallNoArgs(c->grad_enabled);
+    if (!grad) return NULL;
+    PyObject *key = Py_BuildValue("(OnO)", first, total, grad);
+    Py_DECREF(grad);
+    if (!key) return NULL;
+    EntryObject *e = (EntryObject *)PyDict_GetItemWithError(c->entries, key);
+    Py_DECREF(key);
+    if (!e) { if (PyErr_Occurred()) return NULL; Py_RETURN_NOTIMPLEMENTED; }
+    Py_ssize_t base = add_node(c, e->sig, (int)total, total, (int)(2 * n));
+    if (base < 0) return NULL;
+    int32_t *p = c->ins + c->nodes[c->n_nodes - 1].ins;
+    for (Py_ssize_t i = 0; i < n; i++) {
+        p[2 * i] = (int32_t)((LazyObject *)PySequence_Fast_GET_ITEM(seq, i))->slot;
+        p[2 * i + 1] = (int32_t)rows;
+    }
+    return outputs(c, e, base);
+}
+
+/* has_tensor(x): whether a tensor is anywhere in nested tuples, lists and dicts */
+static int has_tensor(CoreObject *c, PyObject *x) {
+    if (PyLong_CheckExact(x) || PyUnicode_CheckExact(x) || x == Py_None || PyFloat_CheckExact(x)) return 0;
+    if (PyTuple_Check(x) || PyList_CheckExact(x)) {
+        for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(x); i++) {
+            if (Py_EnterRecursiveCall(" in an example")) return -1;
+            int r = has_tensor(c, PySequence_Fast_GET_ITEM(x, i));
+            Py_LeaveRecursiveCall();
+            if (r) return r;
+        }
+        return 0;
+    }
+    if (PyDict_CheckExact(x)) {
+        PyObject *k, *v; Py_ssize_t pos = 0;
+        while (PyDict_Next(x, &pos, &k, &v)) {
+            if (Py_EnterRecursiveCall(" in an example")) return -1;
+            int r = has_tensor(c, v);
+            Py_LeaveRecursiveCall();
+            if (r) return r;
+        }
+        return 0;
+    }
+    return PyObject_IsInstance(x, c->tensor);
+}
+static PyObject *core_has_tensor(CoreObject *c, PyObject *x) {
+    int r = has_tensor(c, x);
+    return r < 0 ? NULL : PyBool_FromLong(r);
+}
+
+static PyMethodDef core_methods[] = {
+    {"join", (PyCFunction)(void (*)(void))core_join, METH_FASTCALL, NULL},
+    {"has_tensor", (PyCFunction)core_has_tensor, METH_O, NULL},
+    {"take", (PyCFunction)core_take, METH_O, NULL}, {"put", (PyCFunction)core_put, METH_VARARGS, NULL},
+    {"record", (PyCFunction)(void (*)(void))core_record, METH_FASTCALL, NULL},
+    {"call", (PyCFunction)(void (*)(void))core_call, METH_FASTCALL, NULL},
+    {"all_rows", (PyCFunction)core_rows, METH_O, NULL},
+    {"one_row", (PyCFunction)(void (*)(void))core_row, METH_FASTCALL, NULL},
+    {"parts", (PyCFunction)(void (*)(void))core_parts, METH_FASTCALL, NULL},
+    {"sig", (PyCFunction)core_sig, METH_VARARGS, NULL}, {"room", (PyCFunction)core_room, METH_VARARGS, NULL},
+    {"used", (PyCFunction)core_used, METH_O, NULL}, {"place", (PyCFunction)core_place, METH_VARARGS, NULL},
+    {"row_of", (PyCFunction)core_row_of, METH_O, NULL}, {"plan", (PyCFunction)core_plan, METH_O, NULL}, {NULL}};
+static PyMemberDef core_members[] = {
+    {"lane", T_PYSSIZET, offsetof(CoreObject, lane), 0, NULL}, {"entries", T_OBJECT, offsetof(CoreObject, entries), READONLY, NULL},
+    {"next", T_PYSSIZET, offsetof(CoreObject, next), READONLY, NULL}, {NULL}};
+static PyTypeObject CoreType = {
+    PyVarObject_HEAD_INIT(NULL, 0).tp_name = "plait.batching._core.Core", .tp_basicsize = sizeof(CoreObject),
+    .tp_flags = Py_TPFLAGS_DEFAULT, .tp_new = PyType_GenericNew, .tp_init = (initproc)core_init,
+    .tp_dealloc = (destructor)core_dealloc, .tp_methods = core_methods, .tp_members = core_members};
+
+static struct PyModuleDef module = {PyModuleDef_HEAD_INIT, "plait.batching._core", NULL, -1, NULL};
+
+PyMODINIT_FUNC PyInit__core(void) {
+    PyObject *m = PyModule_Create(&module);
+    if (!m) return NULL;
+    PyTypeObject *types[] = {&MetaType, &LazyType, &EntryType, &CoreType};
+    const char *names[] = {"MetaBase", "LazyBase", "Entry", "Core"};
+    for (int i = 0; i < 4; i++) {
+        if (PyType_Ready(types[i]) < 0) return NULL;
+        Py_INCREF(types[i]);
+        if (PyModule_AddObject(m, names[i], (PyObject *)types[i]) < 0) return NULL;
+    }
+    return m;
+}

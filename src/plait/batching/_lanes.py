@@ -1,0 +1,241 @@
+"""Runs the function for every example, each in a seat (lane) of its own that can wait for a value."""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from greenlet import GreenletExit, getcurrent, greenlet
+from torch.overrides import TorchFunctionMode
+
+from plait.batching import _torch_private as private
+from plait.batching._current import local
+from plait.batching._dispatch import FAST, torch_function
+from plait.batching._lazy import BatchError
+from plait.batching._runtime import LaneRuntime
+
+
+class LaneMode(TorchFunctionMode):
+    """Sees the calls without any lazy tensor: factories, random draws, writes to shared tensors."""
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if not kwargs:
+            name = FAST.get(func)
+            if name is not None:
+                rt: Any = local.rt
+                if rt is not None and rt.core is not None:
+                    res = rt.core.call(name, None, args)
+                    if res is not NotImplemented:
+                        return res
+                    if len(args) == 1 and (name == "stack" or name == "cat"):
+                        res = rt.core.join(args[0], int(name == "cat"))
+                        if res is not NotImplemented:
+                            return res
+        return torch_function(func, args, kwargs or {})
+
+
+class _State:
+    """torch's state of this thread, which belongs to a lane while the lane runs."""
+
+    __slots__ = ("any_autocast", "autocast", "default", "grad", "inference")
+
+    def __init__(self) -> None:
+        self.grad = torch.is_grad_enabled()
+        self.inference = torch.is_inference_mode_enabled()
+        self.autocast = tuple((d, torch.is_autocast_enabled(d), torch.get_autocast_dtype(d)) for d in ("cpu", "cuda"))
+        self.default = torch.get_default_dtype()
+        self.any_autocast = private.any_autocast()
+
+    def differs(self, other: _State) -> bool:
+        return (self.grad, self.inference, self.autocast, self.default) != (
+            other.grad,
+            other.inference,
+            other.autocast,
+            other.default,
+        )
+
+    def install(self) -> None:
+        torch._C._set_grad_enabled(self.grad)
+        for d, on, dtype in self.autocast:
+            torch.set_autocast_enabled(d, on)
+            torch.set_autocast_dtype(d, dtype)
+        if torch.get_default_dtype() != self.default:
+            torch.set_default_dtype(self.default)
+
+
+class Lanes:
+    """The hub: starts lanes, flushes when all of them wait or are done, answers, closes."""
+
+    def __init__(
+        self, rt: LaneRuntime, func: Callable[..., Any], calls: list[tuple[tuple[Any, ...], dict[str, Any]]]
+    ) -> None:
+        self.rt = rt
+        self.func = func
+        self.calls = calls
+        self.results: list[Any] = [None] * len(calls)
+        self.waiting: list[tuple[int, greenlet, Any]] = []
+        self.resuming: list[tuple[int, greenlet, Any]] = []
+        self.closing = False
+        self.base = _State()
+        self.depth = 0
+
+    def run(self) -> list[Any]:
+        rt = self.rt
+        rt.pause = self._pause
+        mode = LaneMode()
+        before = local.rt
+        depth = private.mode_count()
+        collecting = gc.isenabled()  # all of it is alive until the end: nothing to look for
+        gc.disable()
+        mode.__enter__()
+        self.depth = depth + 1
+        local.rt = rt
+        self.hub = getcurrent()
+        self.idle: list[greenlet] = []
+        try:
+            self._start()
+            while self.waiting:
+                local.rt = None
+                with private.DisableTorchFunction():
+                    rt.exec.flush([w[2][1].slot for w in self.waiting if w[2][1].meta.rows])
+                    answers = self._answers()
+                local.rt = rt
+                self.resuming, self.waiting = self.waiting, []
+                core = rt.core
+                for (i, g, _), answer in zip(self.resuming, answers):
+                    rt.lane = core.lane = i
+                    self.current = g
+                    g.switch(answer)
+            return self.results
+        finally:
+            if collecting:
+                gc.enable()
+            self._close()
+            local.rt = before
+            rt.pause = lambda request: None
+            while private.mode_count() > depth + 1:
+                private.pop_mode()
+            mode.__exit__(None, None, None)
+
+    def _start(self) -> None:
+        """Lanes that never wait share one greenlet: a new one starts only when the last was left waiting."""
+        self.todo = iter(range(len(self.calls)))
+        while True:
+            g = self.starter = self.current = greenlet(self._work)
+            g.switch(None)
+            if g.dead:
+                break
+
+    def _work(self, _: Any) -> None:
+        for i in self.todo:
+            self._one(i)
+            if getcurrent() is not self.starter:
+                return
+
+    def _one(self, i: int) -> None:
+        rt = self.rt
+        rt.lane = rt.core.lane = i
+        args, kwargs = self.calls[i]
+        try:
+            self.results[i] = self.func(*args, **kwargs)
+        except GreenletExit:
+            raise
+        except BaseException as e:
+            if not self.closing:
+                e.add_note(f"plait.batch: in example {i} of {len(self.calls)}")
+            raise
+
+    # ------------------------------------------------------------------ in the lane
+    def _pause(self, request: Any) -> Any:
+        rt = self.rt
+        if self.closing:
+            raise GreenletExit
+        lane = rt.lane
+        me = getcurrent()
+        if me is not self.current:
+            raise BatchError(
+                "a value was read in another greenlet than the example's own; read it in the function itself"
+            )
+        base = self.base
+        changed = (
+            torch.is_grad_enabled() is not base.grad
+            or private.any_autocast()
+            or base.any_autocast
+            or torch.is_inference_mode_enabled() is not base.inference
+            or torch.get_default_dtype() is not base.default
+        )
+        if changed:
+            state = _State()
+            if state.inference != self.base.inference:
+                raise BatchError(
+                    f"a value is read inside torch.inference_mode() (example {lane}); use torch.no_grad() there"
+                )
+            self.base.install()
+        n = private.mode_count()
+        popped = []
+        if n != self.depth:
+            while private.mode_count() > self.depth:
+                popped.append(private.pop_mode())
+            if n < self.depth:  # we are inside our own mode: PyTorch has set it aside
+                private.push_mode(LaneMode())
+        self.waiting.append((lane, me, request))
+        answer: Any = None
+        try:
+            answer = self.hub.switch()
+        finally:
+            rt.lane = rt.core.lane = lane
+            if n != self.depth:
+                if n < self.depth:
+                    private.pop_mode()
+                while popped:
+                    private.push_mode(popped.pop())
+            if changed:
+                state.install()
+        if type(answer) is _Failed:
+            raise answer.error
+        return answer
+
+    # ------------------------------------------------------------------ in the hub
+    def _answers(self) -> list[Any]:
+        """The numbers that lanes wait for, with one copy per space."""
+        ex = self.rt.exec
+        answers: list[Any] = [None] * len(self.waiting)
+        rt_row = self.rt.core.row_of
+        by_space: dict[Any, list[tuple[int, Any]]] = {}
+        reads = self.rt.report.sites
+        for k, (_, _, (kind, x, where)) in enumerate(self.waiting):
+            reads[where] += 1
+            if kind == "read":
+                if x.meta.rows == 1:
+                    by_space.setdefault(x.meta.space, []).append((k, x))
+                else:
+                    answers[k] = ex.value(x).tolist()
+        for space, asked in by_space.items():
+            rows = torch.tensor([rt_row(x.slot) for _, x in asked])
+            values = ex.arenas[space].buf.index_select(0, rows).tolist()
+            for (k, x), v in zip(asked, values):
+                answers[k] = [v] if x.meta.lead else v
+        return answers
+
+    def _close(self) -> None:
+        """Ends lanes that are still waiting; their `finally` blocks run."""
+        self.closing = True
+        for i, g, _ in (*self.waiting, *self.resuming):
+            self.current = g
+            if not g.dead:
+                self.rt.lane = self.rt.core.lane = i
+                try:
+                    g.throw(GreenletExit)
+                except BaseException:
+                    continue
+        self.waiting = []
+        self.resuming = []
+
+
+class _Failed:
+    __slots__ = ("error",)
+
+    def __init__(self, error: BaseException) -> None:
+        self.error = error

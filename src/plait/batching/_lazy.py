@@ -1,0 +1,423 @@
+"""The tensor that one example's code sees: shape and dtype are known, the numbers come later."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Iterator
+from struct import pack, unpack
+from typing import Any, NoReturn
+
+import torch
+from torch import Tensor
+
+from plait._errors import PlaitError
+from plait.batching._core_choice import LazyBase
+from plait.batching._current import Runtime, local
+from plait.batching._meta import Meta
+
+
+class BatchError(PlaitError):
+    """`plait.batch` cannot run this code; the message says where and what to write instead."""
+
+
+class Const:
+    """A value that is the same tensor in every lane; `source` names it where writing to it is forbidden."""
+
+    __slots__ = ("source", "tensor")
+
+    def __init__(self, tensor: Tensor, source: str | None) -> None:
+        self.tensor = tensor
+        self.source = source
+
+
+class Written:
+    """Mark of a value that was written in place: tensor views of it look again before they are used."""
+
+    __slots__ = ("slot", "version")
+
+    def __init__(self, slot: int, version: int) -> None:
+        self.slot = slot
+        self.version = version
+
+
+class Alias:
+    """A tensor view: the value it looks into, and how."""
+
+    __slots__ = ("chain", "grad", "root", "seen")
+
+    def __init__(self, root: Lazy, chain: tuple[Any, ...], seen: int, grad: bool = True) -> None:
+        self.grad = grad  # taken while gradients were on
+        self.root = root
+        self.chain = chain
+        self.seen = seen
+
+
+class Test:
+    """A comparison with a number that nobody has needed as a tensor yet: an `if` only wants to know yes or no."""
+
+    __slots__ = ("name", "other", "value")
+
+    def __init__(self, name: str, value: Lazy, other: Any) -> None:
+        self.name = name
+        self.value = value
+        self.other = other
+
+    def answer(self) -> bool:
+        """As the tensor comparison would: the number in the tensor's own precision."""
+        v, c = _number(self.value), self.other
+        d = self.value.meta.dtype
+        if d == torch.float32 and type(c) is float:
+            c = unpack("f", pack("f", c))[0] if -3e38 < c < 3e38 else c
+        return bool(_COMPARE[self.name](v, c))
+
+
+_COMPARE: dict[str, Callable[[Any, Any], bool]] = {
+    "lt": operator.lt,
+    "le": operator.le,
+    "gt": operator.gt,
+    "ge": operator.ge,
+}
+_TESTED = frozenset({torch.float32, torch.float64, torch.int64, torch.int32})
+
+
+def _comparison(name: str) -> Callable[[Any, Any], Any]:
+    def op(self: Lazy, other: Any) -> Any:
+        rt = local.rt
+        m = self.meta
+        if (
+            rt is not None
+            and rt.core is not None
+            and (type(other) is float or type(other) is int)
+            and m.rows == 1
+            and m.numel == 1
+            and m.dtype in _TESTED
+            and self.lane == rt.lane
+            and (m.dtype.is_floating_point or type(other) is int)
+        ):
+            e = self.extra
+            if type(e) is not Alias and type(e) is not Test and type(e) is not Written:
+                frozen = Lazy(self.slot, m, self.lane, e if e is INPUT or type(e) is Const else None)
+                return Lazy(-1, m.truth(), self.lane, Test(name, frozen, other))
+        return (rt or runtime()).emit(name, (self, other), {})
+
+    return op
+
+
+class Input:
+    """Mark of an example's own tensor, which belongs to the caller."""
+
+
+INPUT = Input()
+
+
+def runtime() -> Runtime:
+    rt = local.rt
+    if rt is None:
+        raise BatchError(
+            "a value of one example was used after plait.batch had returned; return it from the function instead of "
+            "keeping it in a list, an attribute or a global"
+        )
+    return rt
+
+
+def _emit(name: str, *args: Any, **kwargs: Any) -> Any:
+    return runtime().emit(name, args, kwargs)
+
+
+def _call(name: str, *args: Any, **kwargs: Any) -> Any:
+    from plait.batching._dispatch import call
+
+    return call(name, args, kwargs)
+
+
+def _binary(name: str) -> Callable[[Any, Any], Any]:
+    def op(self: Lazy, other: Any) -> Any:
+        rt = local.rt
+        return (rt or runtime()).emit(name, (self, other), {})
+
+    return op
+
+
+def _reflected(name: str) -> Callable[[Any, Any], Any]:
+    def op(self: Lazy, other: Any) -> Any:
+        return runtime().emit(name, (other, self), {})
+
+    return op
+
+
+def _unary(name: str) -> Callable[[Any], Any]:
+    def op(self: Lazy) -> Any:
+        return runtime().emit(name, (self,), {})
+
+    return op
+
+
+def _inplace(name: str) -> Callable[[Any, Any], Any]:
+    def op(self: Lazy, other: Any) -> Any:
+        return _call(name, self, other)
+
+    return op
+
+
+class Lazy(LazyBase):
+    """Stands for a `torch.Tensor` inside `plait.batch`; `isinstance(x, torch.Tensor)` holds."""
+
+    __slots__ = ()
+    meta: Meta
+
+    @property
+    def __class__(self) -> Any:
+        return Tensor
+
+    @classmethod
+    def __torch_function__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        from plait.batching._dispatch import torch_function
+
+        return torch_function(func, args, kwargs or {})
+
+    # ------------------------------------------------------------------ known without computing
+    @property
+    def shape(self) -> torch.Size:
+        rt = local.rt
+        if rt is not None and rt.tracing:
+            from plait.batching._dispatch import traced_shape
+
+            return traced_shape(rt, self)
+        return self.meta.shape
+
+    @property
+    def dtype(self) -> torch.dtype:
+        return self.meta.dtype
+
+    @property
+    def device(self) -> torch.device:
+        return self.meta.device
+
+    @property
+    def ndim(self) -> int:
+        return len(self.meta.shape)
+
+    @property
+    def requires_grad(self) -> bool:
+        return self.meta.tracks
+
+    @property
+    def layout(self) -> torch.layout:
+        return torch.strided
+
+    @property
+    def is_leaf(self) -> bool:
+        return not self.meta.tracks
+
+    @property
+    def grad(self) -> None:
+        return None
+
+    @property
+    def grad_fn(self) -> None:
+        return None
+
+    @property
+    def is_cuda(self) -> bool:
+        return self.meta.device.type == "cuda"
+
+    is_sparse = is_quantized = is_nested = is_mkldnn = is_meta = is_mps = is_xpu = False
+    names = None
+
+    @property
+    def T(self) -> Any:
+        return _call("T", self)
+
+    @property
+    def mT(self) -> Any:
+        return _call("mT", self)
+
+    @property
+    def data(self) -> Any:
+        return _call("detach", self)
+
+    @data.setter
+    def data(self, value: Any) -> NoReturn:
+        raise BatchError("`.data = ` is not possible inside plait.batch; write x.copy_(value) under torch.no_grad()")
+
+    def __len__(self) -> int:
+        if not self.meta.shape:
+            raise TypeError("len() of a 0-d tensor")
+        return len_of(self)
+
+    # ------------------------------------------------------------------ values read by the program
+    def __bool__(self) -> bool:
+        if type(self.extra) is Test:
+            return _logged(self.extra.answer())
+        n = self.meta.numel
+        if n != 1:
+            raise RuntimeError(
+                "Boolean value of Tensor with more than one value is ambiguous"
+                if n
+                else "Boolean value of Tensor with no values is ambiguous"
+            )
+        return bool(_logged(bool(_number(self))))
+
+    def __int__(self) -> int:
+        return int(_logged(int(_number(self))))
+
+    def __index__(self) -> int:
+        if self.meta.dtype.is_floating_point or self.meta.dtype.is_complex:
+            raise TypeError("only integer tensors of a single element can be converted to an index")
+        return int(_logged(int(_number(self))))
+
+    def __float__(self) -> float:
+        return float(_logged(float(_number(self))))
+
+    def __complex__(self) -> complex:
+        return complex(_number(self))
+
+    def item(self) -> Any:
+        return _logged(_number(self))
+
+    def tolist(self) -> Any:
+        return _logged(runtime().read(self))
+
+    def __repr__(self, **kw: Any) -> str:
+        return (
+            repr(real(self)) if local.rt is not None and not local.rt.tracing else f"<value of plait.batch {self.meta}>"
+        )
+
+    def __format__(self, spec: str) -> str:
+        return format(real(self), spec)
+
+    def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
+        a = real(self).detach().numpy()
+        return a if dtype is None else a.astype(dtype)
+
+    def numpy(self, *, force: bool = False) -> Any:
+        if self.meta.tracks and not force:
+            raise RuntimeError("Can't call numpy() on Tensor that requires grad. Use tensor.detach().numpy() instead.")
+        return real(self).detach().numpy()
+
+    # ------------------------------------------------------------------ indexing
+    def __getitem__(self, index: Any) -> Any:
+        rt = local.rt
+        if rt is not None and rt.core is not None:  # x[t] is a name for a row, no call
+            row = rt.core.one_row(self, index)
+            if row is not NotImplemented:
+                return row
+        return _call("__getitem__", self, index)
+
+    def __setitem__(self, index: Any, value: Any) -> None:
+        _call("__setitem__", self, index, value)
+
+    def __iter__(self) -> Iterator[Any]:
+        if not self.meta.shape:
+            raise TypeError("iteration over a 0-d tensor")
+        rt = local.rt
+        if rt is not None and rt.core is not None:
+            rows = rt.core.all_rows(self)
+            if rows is not NotImplemented:
+                return iter(rows)
+        return iter(_call("unbind", self, 0))
+
+    def __reversed__(self) -> Any:
+        return _call("flip", self, 0) if self.meta.shape else self
+
+    def __contains__(self, other: Any) -> bool:
+        return bool((self == other).any())
+
+    def __hash__(self) -> int:
+        return id(self)
+
+    def __deepcopy__(self, memo: Any) -> Any:
+        return _call("clone", self)
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__") and name not in ("__rpow__",):
+            raise AttributeError(name)
+        what = getattr(Tensor, name)
+        if not callable(what):
+            from plait.batching._dispatch import unsupported_attribute
+
+            return unsupported_attribute(self, name)
+
+        def method(*args: Any, **kwargs: Any) -> Any:
+            return _call(name, self, *args, **kwargs)
+
+        return method
+
+    # ------------------------------------------------------------------ operators
+    __add__ = __radd__ = _binary("add")
+    __mul__ = __rmul__ = _binary("mul")
+    __sub__ = _binary("sub")
+    __rsub__ = _reflected("sub")
+    __truediv__ = _binary("div")
+    __rtruediv__ = _reflected("div")
+    __floordiv__ = _binary("floor_divide")
+    __rfloordiv__ = _reflected("floor_divide")
+    __mod__ = _binary("remainder")
+    __rmod__ = _reflected("remainder")
+    __pow__ = _binary("pow")
+    __rpow__ = _reflected("pow")
+    __matmul__ = _binary("matmul")
+    __rmatmul__ = _reflected("matmul")
+    __and__ = __rand__ = _binary("bitwise_and")
+    __or__ = __ror__ = _binary("bitwise_or")
+    __xor__ = __rxor__ = _binary("bitwise_xor")
+    __lshift__ = _binary("bitwise_left_shift")
+    __rshift__ = _binary("bitwise_right_shift")
+    __neg__ = _unary("neg")
+    __pos__ = _unary("positive")
+    __abs__ = _unary("abs")
+    __invert__ = _unary("bitwise_not")
+    __iadd__ = _inplace("add_")
+    __isub__ = _inplace("sub_")
+    __imul__ = _inplace("mul_")
+    __itruediv__ = _inplace("div_")
+    __ifloordiv__ = _inplace("floor_divide_")
+    __imod__ = _inplace("remainder_")
+    __ipow__ = _inplace("pow_")
+    __iand__ = _inplace("bitwise_and_")
+    __ior__ = _inplace("bitwise_or_")
+    __ixor__ = _inplace("bitwise_xor_")
+    __lt__ = _comparison("lt")
+    __le__ = _comparison("le")
+    __gt__ = _comparison("gt")
+    __ge__ = _comparison("ge")
+
+    def __eq__(self, other: Any) -> Any:
+        return _emit("eq", self, other) if _comparable(other) else False
+
+    def __ne__(self, other: Any) -> Any:
+        return _emit("ne", self, other) if _comparable(other) else True
+
+
+def _comparable(other: Any) -> bool:
+    return isinstance(other, (Tensor, int, float, complex, bool))
+
+
+def len_of(x: Lazy) -> int:
+    from plait.batching._dispatch import traced_len
+
+    rt = local.rt
+    return traced_len(rt, x) if rt is not None and rt.tracing else x.meta.shape[0]
+
+
+def _logged(v: Any) -> Any:
+    rt = local.rt
+    if rt is not None and rt.log is not None:
+        rt.log[rt.lane].append(v)
+    return v
+
+
+def _number(x: Lazy) -> Any:
+    if x.meta.numel != 1:
+        raise RuntimeError(f"a Tensor with {x.meta.numel} elements cannot be converted to Scalar")
+    v = runtime().read(x)
+    while type(v) is list:
+        v = v[0]
+    return v
+
+
+def real(x: Lazy) -> Tensor:
+    """The numbers of one example as an ordinary tensor of its own."""
+    v = runtime().read(x)
+    t = torch.tensor(v, dtype=x.meta.dtype, device=x.meta.device).reshape(x.meta.shape)
+    return t.requires_grad_(True) if x.meta.tracks and t.is_floating_point() else t

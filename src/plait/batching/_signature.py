@@ -1,0 +1,84 @@
+"""What makes two waiting calls the same call: an interned signature per program and per set of shared tensors."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from plait.batching._program import Program, Rows
+
+
+@contextmanager
+def autocast(state: Any) -> Iterator[None]:
+    """Autocast as it was where the call was made."""
+    with ExitStack() as stack:
+        for device, on, dtype in state or ():
+            if device == "cpu" or torch.cuda.is_available():
+                stack.enter_context(torch.autocast(device, dtype, on))
+        yield
+
+
+class Sig:
+    """One kind of call in one run; nodes with the same `Sig` may run together."""
+
+    __slots__ = (
+        "autocast",
+        "in_metas",
+        "index",
+        "kind",
+        "name",
+        "out_rows",
+        "out_spaces",
+        "out_tracks",
+        "program",
+        "ragged",
+        "shared",
+        "weights",
+    )
+
+    def __init__(
+        self, index: int, name: str, program: Program | None, shared: list[Tensor], kind: str = "program"
+    ) -> None:
+        self.index = index
+        self.name = name
+        self.program = program
+        self.shared = shared
+        self.kind = kind
+        self.ragged = False
+        self.autocast: Any = False  # devices and dtypes, if autocast was on
+        self.in_metas: list[Any] = []  # (inner shape, ragged, space, rows per example or -1 for ragged)
+        self.out_spaces: list[Any] = []
+        self.out_rows: list[int] = []  # rows per example, or -1 for ragged
+        self.out_tracks: list[bool] = []
+        self.weights: list[Tensor] | None = None  # the shared tensors without their autograd history
+
+    def replay(self, rows: Rows, args: list[Tensor], shared: list[Tensor]) -> list[Tensor]:
+        """The call through plain autograd."""
+        assert self.program is not None
+        with autocast(self.autocast):
+            return self.program.interpret(rows, args, shared)
+
+    def __repr__(self) -> str:
+        return f"Sig({self.index}, {self.name})"
+
+
+def scalar_key(a: Any) -> Any:
+    """1, 1.0, True and 0.0, -0.0 are different arguments, though Python's equality says otherwise."""
+    t = type(a)
+    if t is int or t is str or a is None:
+        return a if t is not int else (int, a)
+    if t is float or t is complex:
+        return (t, repr(a))
+    if t is slice:
+        return ("slice", scalar_key(a.start), scalar_key(a.stop), scalar_key(a.step))
+    if t is tuple or t is list:
+        return (t, tuple([scalar_key(x) for x in a]))
+    try:
+        hash(a)
+    except TypeError:
+        return (t, id(a))
+    return (t, a)

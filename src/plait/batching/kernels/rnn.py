@@ -1,0 +1,376 @@
+"""`nn.RNN`, `nn.LSTM`, `nn.GRU` over sequences of any lengths: one node, run longest first as a shrinking prefix."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor, nn
+
+from plait.batching._program import Rows
+
+if TYPE_CHECKING:
+    from plait.batching._execute import Accumulator
+
+aten = torch.ops.aten
+
+
+class Config:
+    """What of an RNN module is not a tensor."""
+
+    __slots__ = ("bias", "directions", "hidden", "layers", "mode")
+
+    def __init__(self, mode: str, hidden: int, layers: int, directions: int, bias: bool) -> None:
+        self.mode = mode
+        self.hidden = hidden
+        self.layers = layers
+        self.directions = directions
+        self.bias = bias
+
+    @property
+    def key(self) -> tuple[Any, ...]:
+        return self.mode, self.hidden, self.layers, self.directions, self.bias
+
+    @property
+    def per(self) -> int:
+        """Weights per layer and direction."""
+        return 4 if self.bias else 2
+
+
+class TimeMajor:
+    """Index maps between rows in example order and rows step by step, longest example first."""
+
+    def __init__(self, rows: Rows) -> None:
+        lengths = rows.sizes
+        longest = int(lengths.max())
+        sorted_, order = torch.sort(lengths, descending=True, stable=True)
+        steps = torch.arange(longest, device=lengths.device)
+        live = steps[:, None] < sorted_[None]
+        first = (torch.cumsum(lengths, 0) - lengths)[order]
+        self.sizes: list[int] = live.sum(1).tolist()
+        self.forward = (first[None] + steps[:, None])[live]
+        self.reverse = ((first + sorted_ - 1)[None] - steps[:, None])[live]
+        self.order = order
+        start = torch.tensor([0, *self.sizes], device=lengths.device).cumsum(0)
+        rank = torch.empty_like(order)
+        rank[order] = torch.arange(len(order), device=lengths.device)
+        self.last = start[lengths - 1] + rank  # time-major row of each example's last step
+        self.offsets: list[int] = start.tolist()
+
+
+def step_back_lstm(a: Tensor, d: Tensor, h: int, tc: Tensor, cp: Tensor | None, dh: Tensor, dc: Tensor) -> Tensor:
+    """Gradients of the gates of one step into `d`; returns the gradient of the cell state before it."""
+    i, f, g, o = a.split(h, 1)
+    di, df, dg, do = d.split(h, 1)
+    torch.mul(dh, tc, out=do)
+    dc = dc + aten.tanh_backward(dh * o, tc)
+    torch.mul(dc, g, out=di)
+    torch.mul(dc, i, out=dg)
+    if cp is None:
+        df.zero_()
+    else:
+        torch.mul(dc, cp, out=df)
+    aten.sigmoid_backward.grad_input(d[:, : 2 * h], a[:, : 2 * h], grad_input=d[:, : 2 * h])
+    aten.tanh_backward.grad_input(dg, g, grad_input=dg)
+    aten.sigmoid_backward.grad_input(do, o, grad_input=do)
+    return dc * f
+
+
+class Direction:
+    """One layer in one direction: forward keeps what backward needs."""
+
+    def __init__(
+        self, cfg: Config, tm: TimeMajor, x: Tensor, w: Sequence[Tensor], h0: Tensor | None, c0: Tensor | None
+    ) -> None:
+        self.cfg, self.tm, self.x, self.w = cfg, tm, x, w
+        self.h0, self.c0 = h0, c0
+        k = cfg.hidden
+        n = x.shape[0]
+        gru = cfg.mode == "GRU"
+        bias = None
+        if cfg.bias:
+            bias = w[2] if gru else w[2] + w[3]
+        self.a = torch.addmm(bias, x, w[0].t()) if bias is not None else x @ w[0].t()
+        self.h = x.new_empty(n, k)
+        if cfg.mode == "LSTM":
+            self.c, self.tc = torch.empty_like(self.h), torch.empty_like(self.h)
+        if gru:
+            self.gh = x.new_empty(n, 3 * k)
+        getattr(self, "_" + cfg.mode.lower())(w[1].t())
+
+    def _prev(self, t: int, of: Tensor, first: Tensor | None) -> Tensor | None:
+        off = self.tm.offsets
+        m = self.tm.sizes[t]
+        return of[off[t - 1] : off[t - 1] + m] if t else first
+
+    def _lstm(self, wt: Tensor) -> None:
+        k, off = self.cfg.hidden, self.tm.offsets
+        for t in range(len(self.tm.sizes)):
+            s = slice(off[t], off[t + 1])
+            a = self.a[s]
+            hp = self._prev(t, self.h, self.h0)
+            if hp is not None:
+                a.addmm_(hp, wt)
+            i, f, g, o = a.split(k, 1)
+            a[:, : 2 * k].sigmoid_()
+            g.tanh_()
+            o.sigmoid_()
+            c = torch.mul(i, g, out=self.c[s])
+            cp = self._prev(t, self.c, self.c0)
+            if cp is not None:
+                c.addcmul_(f, cp)
+            torch.mul(o, torch.tanh(c, out=self.tc[s]), out=self.h[s])
+
+    def _rnn_tanh(self, wt: Tensor) -> None:
+        self._rnn(wt, "tanh_")
+
+    def _rnn_relu(self, wt: Tensor) -> None:
+        self._rnn(wt, "relu_")
+
+    def _rnn(self, wt: Tensor, act: str) -> None:
+        off = self.tm.offsets
+        self.h = self.a
+        for t in range(len(self.tm.sizes)):
+            a = self.a[off[t] : off[t + 1]]
+            hp = self._prev(t, self.h, self.h0)
+            if hp is not None:
+                a.addmm_(hp, wt)
+            getattr(a, act)()
+
+    def _gru(self, wt: Tensor) -> None:
+        k, off = self.cfg.hidden, self.tm.offsets
+        b = self.w[3] if self.cfg.bias else None
+        for t in range(len(self.tm.sizes)):
+            s = slice(off[t], off[t + 1])
+            a, gh = self.a[s], self.gh[s]
+            hp = self._prev(t, self.h, self.h0)
+            if hp is None:
+                gh.copy_(b.expand_as(gh)) if b is not None else gh.zero_()
+            elif b is None:
+                torch.mm(hp, wt, out=gh)
+            else:
+                torch.addmm(b, hp, wt, out=gh)
+            rz = a[:, : 2 * k]
+            rz.add_(gh[:, : 2 * k]).sigmoid_()
+            n = a[:, 2 * k :].addcmul_(a[:, :k], gh[:, 2 * k :]).tanh_()
+            z = a[:, k : 2 * k]
+            if hp is None:
+                torch.mul(1 - z, n, out=self.h[s])
+            else:
+                torch.lerp(n, hp, z, out=self.h[s])
+
+    # ------------------------------------------------------------------ the way back
+    def backward(
+        self, gh: Tensor, gl: Tensor | None, gc: Tensor | None, need_x: bool, acc: Accumulator, real: Sequence[Tensor]
+    ) -> tuple[Tensor | None, Tensor, Tensor | None]:
+        """`gh`: gradient of every step's output; `gl`, `gc`: of the last states, longest example first."""
+        cfg, tm = self.cfg, self.tm
+        sizes, off = tm.sizes, tm.offsets
+        k = cfg.hidden
+        d = torch.empty_like(self.a)
+        d2 = torch.empty_like(self.a) if cfg.mode == "GRU" else d
+        whh = self.w[1]
+        dh = gh.new_zeros(0, k)
+        dc = gh.new_zeros(0, k)
+        for t in range(len(sizes) - 1, -1, -1):
+            m, n = sizes[t], dh.shape[0]
+            if n < m:  # examples whose last step this is join in
+                dh = torch.cat([dh, gl[n:m] if gl is not None else gh.new_zeros(m - n, k)])
+                if cfg.mode == "LSTM":
+                    dc = torch.cat([dc, gc[n:m] if gc is not None else gh.new_zeros(m - n, k)])
+            s = slice(off[t], off[t + 1])
+            dh = dh + gh[s]
+            a, ds = self.a[s], d[s]
+            hp = self._prev(t, self.h, self.h0)
+            if cfg.mode == "LSTM":
+                dc = step_back_lstm(a, ds, k, self.tc[s], self._prev(t, self.c, self.c0), dh, dc)
+                dh = ds @ whh
+            elif cfg.mode == "GRU":
+                dh = self._gru_back(a, ds, d2[s], self.gh[s], hp, dh)
+            else:
+                if cfg.mode == "RNN_TANH":
+                    aten.tanh_backward.grad_input(dh, a, grad_input=ds)
+                else:
+                    aten.threshold_backward.grad_input(dh, a, 0, grad_input=ds)
+                dh = ds @ whh
+        if cfg.bias and cfg.mode != "GRU":
+            db = d.sum(0)
+            for b in real[2:4]:
+                if b.requires_grad:
+                    acc.add(b, db)
+            acc.linear(real[0], None, d, self.x)
+        else:
+            acc.linear(real[0], real[2] if cfg.bias else None, d, self.x)
+        prev = [self._prev(t, self.h, self.h0) for t in range(len(sizes))]
+        if prev[0] is None:
+            if cfg.mode == "GRU" and cfg.bias and real[3].requires_grad:
+                acc.add(real[3], d2[: off[1]].sum(0))
+            if len(sizes) > 1:
+                acc.linear(
+                    real[1],
+                    real[3] if cfg.mode == "GRU" and cfg.bias else None,
+                    d2[off[1] :],
+                    torch.cat([p for p in prev if p is not None]),
+                )
+        else:
+            acc.linear(
+                real[1],
+                real[3] if cfg.mode == "GRU" and cfg.bias else None,
+                d2,
+                torch.cat([p for p in prev if p is not None]),
+            )
+        return (d @ self.w[0] if need_x else None), dh, dc if cfg.mode == "LSTM" else None
+
+    def _gru_back(self, a: Tensor, d: Tensor, d2: Tensor, gh: Tensor, hp: Tensor | None, dh: Tensor) -> Tensor:
+        k = self.cfg.hidden
+        r, z, n = a.split(k, 1)
+        dr, dz, dn = d.split(k, 1)
+        torch.mul(dh, (hp - n) if hp is not None else -n, out=dz)
+        torch.mul(dh, 1 - z, out=dn)
+        aten.tanh_backward.grad_input(dn, n, grad_input=dn)
+        torch.mul(dn, gh[:, 2 * k :], out=dr)
+        aten.sigmoid_backward.grad_input(d[:, : 2 * k], a[:, : 2 * k], grad_input=d[:, : 2 * k])
+        d2[:, : 2 * k] = d[:, : 2 * k]
+        torch.mul(dn, r, out=d2[:, 2 * k :])
+        return torch.addmm(dh * z, d2, self.w[1])
+
+
+class RNNKernel:
+    """Forward and backward of a whole module call, in the interface of a compiled program."""
+
+    def __init__(self, cfg: Config, has_state: bool) -> None:
+        self.cfg = cfg
+        self.has_state = has_state
+
+    def forward(self, ctx: Rows, args: list[Tensor], w: list[Tensor], outs: list[Tensor]) -> Any:
+        cfg = self.cfg
+        tm = TimeMajor(ctx)
+        x = args[0]
+        states = args[1:] if self.has_state else []
+        runs: list[Direction] = []
+        k = cfg.hidden
+        for layer in range(cfg.layers):
+            parts = []
+            for j in range(cfg.directions):
+                at = layer * cfg.directions + j
+                ws = w[at * cfg.per : (at + 1) * cfg.per]
+                rows = tm.reverse if j else tm.forward
+                init = [s[:, at].index_select(0, tm.order) for s in states]
+                run = Direction(
+                    cfg, tm, x.index_select(0, rows), ws, init[0] if init else None, init[1] if len(init) > 1 else None
+                )
+                runs.append(run)
+                y = x.new_empty(x.shape[0], k)
+                y.index_copy_(0, rows, run.h)
+                parts.append(y)
+                outs[1][:, at] = run.h.index_select(0, tm.last)
+                if cfg.mode == "LSTM":
+                    outs[2][:, at] = run.c.index_select(0, tm.last)
+            x = parts[0] if len(parts) == 1 else torch.cat(parts, 1)
+        outs[0].copy_(x)
+        return tm, runs
+
+    def backward(
+        self, ctx: Rows, saved: Any, gouts: list[Tensor], real: list[Tensor], w: list[Tensor], acc: Accumulator
+    ) -> list[Tensor | None]:
+        cfg = self.cfg
+        tm, runs = saved
+        g = gouts[0]
+        k, dirs = cfg.hidden, cfg.directions
+        gstates: list[list[Tensor]] = [[], []]
+        for layer in range(cfg.layers - 1, -1, -1):
+            gx: Tensor | None = None
+            for j in range(dirs):
+                at = layer * dirs + j
+                rows = tm.reverse if j else tm.forward
+                gl = gouts[1][:, at].index_select(0, tm.order)
+                gc = gouts[2][:, at].index_select(0, tm.order) if cfg.mode == "LSTM" else None
+                part = g[:, j * k : (j + 1) * k].index_select(0, rows)
+                dx, dh, dc = runs[at].backward(part, gl, gc, True, acc, real[at * cfg.per : (at + 1) * cfg.per])
+                assert dx is not None
+                back = torch.empty_like(dx)
+                back.index_copy_(0, rows, dx)
+                gx = back if gx is None else gx + back
+                if self.has_state:
+                    for s, v in zip(gstates, (dh, dc)):
+                        if v is not None:
+                            u = torch.empty_like(v)
+                            u.index_copy_(0, tm.order, v)
+                            s.append(u)
+            assert gx is not None
+            g = gx
+        res: list[Tensor | None] = [g]
+        if self.has_state:
+            for s in gstates[: 2 if cfg.mode == "LSTM" else 1]:
+                # filled from the last layer to the first, directions in order
+                per = [s[i : i + dirs] for i in range(0, len(s), dirs)][::-1]
+                res.append(torch.stack([v for layer in per for v in layer], 1))
+        return res
+
+
+def plain(cfg: Config, has_state: bool) -> Any:
+    """The same through PyTorch's own packed sequences, for gradients of gradients."""
+
+    def fn(rows: Rows, x: Tensor, *rest: Tensor) -> Any:
+        n_states = (2 if cfg.mode == "LSTM" else 1) if has_state else 0
+        states, weights = rest[:n_states], list(rest[n_states:])
+        parts = x.split(rows.lengths or [1] * rows.n)
+        outs, hs, cs = [], [], []
+        for e, p in enumerate(parts):
+            h = [s[e] for s in states] or [
+                x.new_zeros(cfg.layers * cfg.directions, cfg.hidden) for _ in range(2 if cfg.mode == "LSTM" else 1)
+            ]
+            y, last = _one(cfg, p, h, weights)
+            outs.append(y)
+            hs.append(last[0])
+            if cfg.mode == "LSTM":
+                cs.append(last[1])
+        res = [torch.cat(outs), torch.stack(hs)]
+        return (*res, torch.stack(cs)) if cs else tuple(res)
+
+    return fn
+
+
+def _one(cfg: Config, x: Tensor, state: list[Tensor], w: list[Tensor]) -> tuple[Tensor, list[Tensor]]:
+    """One example, out of plain differentiable ops."""
+    k = cfg.hidden
+    lasts: list[list[Tensor]] = [[], []]
+    for layer in range(cfg.layers):
+        parts = []
+        for j in range(cfg.directions):
+            at = layer * cfg.directions + j
+            ws = w[at * cfg.per : (at + 1) * cfg.per]
+            h, c = state[0][at], state[1][at] if len(state) > 1 else None
+            gi = torch.nn.functional.linear(x, ws[0], ws[2] if cfg.bias else None)
+            ys: list[Tensor] = [x] * x.shape[0]
+            for t in range(x.shape[0] - 1, -1, -1) if j else range(x.shape[0]):
+                gh = torch.nn.functional.linear(h, ws[1], ws[3] if cfg.bias else None)
+                if cfg.mode == "LSTM":
+                    i, f, g, o = (gi[t] + gh).chunk(4)
+                    assert c is not None
+                    c = torch.sigmoid(f) * c + torch.sigmoid(i) * torch.tanh(g)
+                    h = torch.sigmoid(o) * torch.tanh(c)
+                elif cfg.mode == "GRU":
+                    r, z = torch.sigmoid(gi[t, : 2 * k] + gh[: 2 * k]).chunk(2)
+                    n = torch.tanh(gi[t, 2 * k :] + r * gh[2 * k :])
+                    h = n + z * (h - n)
+                else:
+                    h = torch.tanh(gi[t] + gh) if cfg.mode == "RNN_TANH" else torch.relu(gi[t] + gh)
+                ys[t] = h
+            parts.append(torch.stack(ys))
+            lasts[0].append(h)
+            if c is not None:
+                lasts[1].append(c)
+        x = parts[0] if len(parts) == 1 else torch.cat(parts, 1)
+    return x, [torch.stack(v) for v in lasts if v]
+
+
+def config(m: nn.RNNBase) -> Config | None:
+    if m.proj_size or (m.dropout and m.training and m.num_layers > 1):
+        return None
+    return Config(m.mode, m.hidden_size, m.num_layers, 2 if m.bidirectional else 1, m.bias)
+
+
+def weights(m: nn.RNNBase) -> list[Tensor]:
+    return [getattr(m, n) for names in m._all_weights for n in names]

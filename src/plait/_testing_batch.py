@@ -198,7 +198,9 @@ def _split(got: Any, n: int, want: list[list[Any]]) -> list[list[Any]]:
             and len(found) < len(want)
             and len(x) == n
             and not any(isinstance(v, (list, tuple, dict)) for v in x)
-            and ((all(isinstance(v, Tensor) for v in x) and not _listed(x)) or not any(isinstance(v, Tensor) for v in x))
+            and (
+                (all(isinstance(v, Tensor) for v in x) and not _listed(x)) or not any(isinstance(v, Tensor) for v in x)
+            )
         ):
             found.append(list(x))
         else:

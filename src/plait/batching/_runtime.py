@@ -498,8 +498,8 @@ class LaneRuntime(Runtime, LaneRows):
 
             res = again(reals)
         many = (
-            (name in ("unique", "unique_consecutive", "histogram", "nonzero_tuple") and len(res) > 1) or name == "where"
-        )
+            name in ("unique", "unique_consecutive", "histogram", "nonzero_tuple") and len(res) > 1
+        ) or name == "where"
         outs = self.exec.add_alone(res, reals, lazies, again)
         return tuple(outs) if many else outs[0]
 

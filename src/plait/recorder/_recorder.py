@@ -84,6 +84,7 @@ class Record(Recording):
         _made[:] = [*(each for each in _made[-7:] if each() is not None), weakref.ref(self)]
         self.tape.on_broken = self._broken
         self._failed = False
+        self._noted_inner = False
         writer.set_meta(
             python=platform.python_version(), torch=torch.__version__, started=time.time(), values=values, limit=limit,
             status="running",
@@ -102,6 +103,9 @@ class Record(Recording):
         tape.circumstances = 4 * tape.inference
         self.mode.__torch_function__ = self._handler  # type: ignore[method-assign]
         self._patches.install()
+        for outer in _active:
+            if outer.recording_thread == self.recording_thread:
+                outer._note_inner()
         _active.add(self)
         push_mode(self.mode)
         tape.clear()
@@ -129,6 +133,15 @@ class Record(Recording):
         self._writer.set_meta(status=status)
         self.tape.guarded(self.steps_keeper.finish, kind is None)
         self.tape.guarded(self._writer.finish)
+
+    def _note_inner(self) -> None:
+        """Another recording begins within this one and takes over until it ends."""
+        if not self._noted_inner:
+            self._noted_inner = True
+            sentence = (
+                "Another recording began within this one; what it recorded is in its own file and not in this one."
+            )
+            self._writer.add("note", [(None, "inner", sentence)])
 
     def _broken(self, error: Exception) -> None:
         """The recorder itself failed: let the program run on unseen, and say so once."""

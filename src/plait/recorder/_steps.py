@@ -227,7 +227,7 @@ class Steps:
         rows = [each.row for each in facts]
         operations = sum(isinstance(row, OpRow) for row in rows)
         decisions = sum(isinstance(row, ReadRow) for row in rows)
-        if not operations and not decisions and not any(isinstance(row, BackwardRow) for row in rows):
+        if not operations and not decisions and not any(isinstance(row, (BackwardRow, EventRow)) for row in rows):
             return None
         nodes = operations + sum(isinstance(row, InputRow) for row in rows)
         items = {each.item for each in facts if each.item is not None}

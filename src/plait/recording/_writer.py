@@ -229,7 +229,12 @@ def _shortened(read: tuple[Any, Any, Any]) -> list[Any]:
     value, left, right = read
     if left is None and right is None:
         return [_rounded(value)]
-    return [_rounded(value), _rounded(left), _rounded(right)]
+    return [_rounded(value), _exact(left), _exact(right)]
+
+
+def _exact(value: Any) -> Any:
+    """A side of a comparison, with the digits that tell two neighbouring 32-bit numbers apart."""
+    return float(f"{value:.9g}") if type(value) is float else value
 
 
 def _rounded(value: Any) -> Any:

@@ -3,6 +3,7 @@
 A workload has `model` (an nn.Module), `one(example...)` (the loss of one example), `examples` (columns of arguments) and
 `units` (steps, nodes or tokens, for the times).
 """
+
 from __future__ import annotations
 
 import ast
@@ -94,7 +95,9 @@ def loop(h: int, lstm: bool, whole: bool = False) -> Workload:
     sizes = lengths(5, 50)
     model = Whole(h, lstm) if whole else Loop(h, lstm)
     name = "W1L" if lstm else "W1"
-    what = ("nn.LSTM" if lstm else "nn.RNN") if whole else ("LSTM cell loop" if lstm else "tanh RNN cell loop")
+    what = (
+        ("nn.LSTM" if lstm else "nn.RNN") if whole else ("LSTM cell loop" if lstm else "tanh RNN cell loop")
+    )
     return Workload(name, what, "step", model, model, (sequences(sizes, h), labels()), sum(sizes))
 
 
@@ -122,7 +125,15 @@ class Deciding(nn.Module):
 def deciding(h: int) -> Workload:
     sizes = lengths(5, 50)
     model = Deciding(h)
-    return Workload("W2", "RNN with a decision each step", "step", model, model, (sequences(sizes, h), labels()), sum(sizes))
+    return Workload(
+        "W2",
+        "RNN with a decision each step",
+        "step",
+        model,
+        model,
+        (sequences(sizes, h), labels()),
+        sum(sizes),
+    )
 
 
 # ---------------------------------------------------------------------- W3: binary trees
@@ -161,25 +172,37 @@ def binary_tree(h: int) -> Workload:
             return lo
         m = int(torch.randint(lo + 1, hi, (), generator=g))
         return (build(lo, m), build(m, hi))
+
     sizes = lengths(10, 40)
     model = BinaryTree(h)
-    return Workload("W3", "binary TreeLSTM", "node", model, model,
-                    ([build(0, n) for n in sizes], sequences(sizes, h), labels()), sum(2 * n - 1 for n in sizes))
+    return Workload(
+        "W3",
+        "binary TreeLSTM",
+        "node",
+        model,
+        model,
+        ([build(0, n) for n in sizes], sequences(sizes, h), labels()),
+        sum(2 * n - 1 for n in sizes),
+    )
 
 
 # ---------------------------------------------------------------------- W3A: child-sum trees of real code
 VOCABULARY = 2000
-FILES = ("argparse ast bisect calendar codecs configparser copy csv dataclasses difflib dis enum fractions functools "
-         "gettext glob heapq inspect ipaddress json.decoder json.encoder locale mailbox mimetypes netrc ntpath opcode "
-         "optparse pickle platform posixpath pprint random shlex shutil statistics string tarfile textwrap tokenize "
-         "traceback typing uuid weakref zipfile")
+FILES = (
+    "argparse ast bisect calendar codecs configparser copy csv dataclasses difflib dis enum fractions functools "
+    "gettext glob heapq inspect ipaddress json.decoder json.encoder locale mailbox mimetypes netrc ntpath opcode "
+    "optparse pickle platform posixpath pprint random shlex shutil statistics string tarfile textwrap tokenize "
+    "traceback typing uuid weakref zipfile"
+)
 
 
 def label_of(n: ast.AST) -> int:
     name = next((v for k in ("name", "id", "attr", "arg") if (v := getattr(n, k, None))), None)
     if isinstance(n, ast.Constant):
         name = repr(n.value)[:20]
-    return zlib.crc32((type(n).__name__ + (f":{name}" if isinstance(name, str) else "")).encode()) % VOCABULARY
+    return (
+        zlib.crc32((type(n).__name__ + (f":{name}" if isinstance(name, str) else "")).encode()) % VOCABULARY
+    )
 
 
 def tree_of(n: ast.AST) -> Any:
@@ -239,9 +262,17 @@ def child_sum(h: int) -> Workload:
 
     def ids(t: Any) -> list[int]:
         return [t[0], *(i for c in t[1] for i in ids(c))]
+
     model = ChildSum(h)
-    return Workload("W3A", "child-sum TreeLSTM on ast trees", "node", model, model,
-                    (trees, [torch.tensor(ids(t)) for t in trees], labels()), sum(map(size_of, trees)))
+    return Workload(
+        "W3A",
+        "child-sum TreeLSTM on ast trees",
+        "node",
+        model,
+        model,
+        (trees, [torch.tensor(ids(t)) for t in trees], labels()),
+        sum(map(size_of, trees)),
+    )
 
 
 # ---------------------------------------------------------------------- W4: a tagger that spells rare words
@@ -254,7 +285,9 @@ class Tagger(nn.Module):
         self.words, self.chars = nn.Embedding(words, WORD), nn.Embedding(chars, CHAR)
         self.spell = nn.LSTM(CHAR, CHAR_HIDDEN, bidirectional=True)
         self.read = nn.LSTM(WORD, h, bidirectional=True)
-        self.out = nn.Sequential(nn.Linear(2 * h, MLP, bias=False), nn.Tanh(), nn.Linear(MLP, TAGS, bias=False))
+        self.out = nn.Sequential(
+            nn.Linear(2 * h, MLP, bias=False), nn.Tanh(), nn.Linear(MLP, TAGS, bias=False)
+        )
 
     def forward(self, sentence: list[Any], tags: Tensor) -> Tensor:
         known = [w for w in sentence if isinstance(w, int)]
@@ -280,10 +313,15 @@ def tagger(h: int) -> Workload:
     letters = {c: i + 1 for i, c in enumerate(sorted({c for w in count for c in w}))}
     g = rng(100)
     pick = [sents[i] for i in torch.randperm(len(sents), generator=g)[:EXAMPLES].tolist()]
-    data = [[vocabulary[w] if w in vocabulary else torch.tensor([0, *(letters[c] for c in w), 0]) for w in s] for s in pick]
+    data = [
+        [vocabulary[w] if w in vocabulary else torch.tensor([0, *(letters[c] for c in w), 0]) for w in s]
+        for s in pick
+    ]
     tags = [torch.randint(0, TAGS, (len(s),), generator=g) for s in pick]
     model = Tagger(h, len(vocabulary), len(letters) + 1)
-    return Workload("W4", "BiLSTM tagger, char BiLSTM", "token", model, model, (data, tags), sum(map(len, pick)))
+    return Workload(
+        "W4", "BiLSTM tagger, char BiLSTM", "token", model, model, (data, tags), sum(map(len, pick))
+    )
 
 
 # ---------------------------------------------------------------------- W5: a parser that chooses its actions
@@ -310,8 +348,11 @@ class Parser(nn.Module):
         taken = []
         n, i = len(buffer), 0
         while i < n or len(stack) > 1:
-            s, logp = self.score(stack[-2] if len(stack) > 1 else no_below, stack[-1] if stack else no_top,
-                                 buffer[i] if i < n else no_ahead)
+            s, logp = self.score(
+                stack[-2] if len(stack) > 1 else no_below,
+                stack[-1] if stack else no_top,
+                buffer[i] if i < n else no_ahead,
+            )
             a = choose(s.tolist(), i < n, len(stack) > 1)
             taken.append(logp[a])
             if a == 0:
@@ -334,8 +375,15 @@ def choose(s: list[float], can_shift: bool, can_reduce: bool) -> int:
 def parser(h: int) -> Workload:
     sizes = lengths(5, 40)
     model = Parser(h)
-    return Workload("W5", "greedy shift-reduce parser", "step", model, model, (sequences(sizes, h), labels()),
-                    sum(2 * n - 1 for n in sizes))
+    return Workload(
+        "W5",
+        "greedy shift-reduce parser",
+        "step",
+        model,
+        model,
+        (sequences(sizes, h), labels()),
+        sum(2 * n - 1 for n in sizes),
+    )
 
 
 # ---------------------------------------------------------------------- W6: each example halts by itself
@@ -401,10 +449,27 @@ class Encoder(nn.Module):
 def encoder(h: int) -> Workload:
     sizes = lengths(5, 50)
     model = Encoder(h)
-    return Workload("W7", "ragged Transformer encoder layer", "token", model, model, (sequences(sizes, h), labels()), sum(sizes))
+    return Workload(
+        "W7",
+        "ragged Transformer encoder layer",
+        "token",
+        model,
+        model,
+        (sequences(sizes, h), labels()),
+        sum(sizes),
+    )
 
 
 ALL: dict[str, Callable[[int], Workload]] = {
-    "W1": lambda h: loop(h, False), "W1r": lambda h: loop(h, False, True), "W1L": lambda h: loop(h, True),
-    "W1Lr": lambda h: loop(h, True, True), "W2": deciding, "W3": binary_tree, "W3A": child_sum, "W4": tagger, "W5": parser,
-    "W6": halting, "W7": encoder}
+    "W1": lambda h: loop(h, False),
+    "W1r": lambda h: loop(h, False, True),
+    "W1L": lambda h: loop(h, True),
+    "W1Lr": lambda h: loop(h, True, True),
+    "W2": deciding,
+    "W3": binary_tree,
+    "W3A": child_sum,
+    "W4": tagger,
+    "W5": parser,
+    "W6": halting,
+    "W7": encoder,
+}

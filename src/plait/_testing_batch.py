@@ -1,4 +1,5 @@
 """`plait.testing.check_batch`: the batched form of a function against the plain Python loop."""
+
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
@@ -16,8 +17,14 @@ from plait.batching._runtime import LaneRuntime
 from plait.batching._tree import flatten
 
 TOLERANCE = {torch.float64: 1e-9, torch.float32: 2e-4, torch.float16: 2e-2, torch.bfloat16: 5e-2}
-_READS: dict[Any, str] = {Tensor.__bool__: "bool", Tensor.item: "number", Tensor.__float__: "number", Tensor.__int__: "number",
-                          Tensor.__index__: "number", Tensor.tolist: "list"}
+_READS: dict[Any, str] = {
+    Tensor.__bool__: "bool",
+    Tensor.item: "number",
+    Tensor.__float__: "number",
+    Tensor.__int__: "number",
+    Tensor.__index__: "number",
+    Tensor.tolist: "list",
+}
 
 
 class BatchMismatch(PlaitError, AssertionError):
@@ -38,8 +45,15 @@ class _Log(TorchFunctionMode):
         return out
 
 
-def check_batch(func: Callable[..., Any], examples: Sequence[Any], *, in_dims: Any = 0, randomness: str = "error",
-                double_backward: bool = False, rtol: float | None = None) -> Report:
+def check_batch(
+    func: Callable[..., Any],
+    examples: Sequence[Any],
+    *,
+    in_dims: Any = 0,
+    randomness: str = "error",
+    double_backward: bool = False,
+    rtol: float | None = None,
+) -> Report:
     """Checks values and gradients of `plait.batch(func)` against a loop; returns the batch's report.
 
     `examples` holds one tuple of arguments per example (or the only argument itself).  Compared are all results, the
@@ -74,7 +88,11 @@ def check_batch(func: Callable[..., Any], examples: Sequence[Any], *, in_dims: A
     flip = _flipped(log.reads, rt.log)
     want = _columns(expected)
     have = _split(got, len(rows), want)
-    tol = rtol if rtol is not None else max([TOLERANCE.get(t.dtype, 0.0) for c in want for t in c if isinstance(t, Tensor)] or [0.0])
+    tol = (
+        rtol
+        if rtol is not None
+        else max([TOLERANCE.get(t.dtype, 0.0) for c in want for t in c if isinstance(t, Tensor)] or [0.0])
+    )
     for k, (a, b) in enumerate(zip(want, have)):
         for i, (x, y) in enumerate(zip(a, b)):
             _same(x, y, tol, f"result {k} of example {i}", flip)
@@ -86,7 +104,9 @@ def check_batch(func: Callable[..., Any], examples: Sequence[Any], *, in_dims: A
     return report
 
 
-def _gradients(a: Tensor, b: Tensor, leaves: list[Tensor], n_params: int, tol: float, double: bool, flip: str) -> None:
+def _gradients(
+    a: Tensor, b: Tensor, leaves: list[Tensor], n_params: int, tol: float, double: bool, flip: str
+) -> None:
     ga = torch.autograd.grad(a, leaves, allow_unused=True, retain_graph=True, create_graph=double)
     gb = torch.autograd.grad(b, leaves, allow_unused=True, retain_graph=double)
     _compare(ga, gb, leaves, n_params, tol, "the gradient", flip)
@@ -95,8 +115,15 @@ def _gradients(a: Tensor, b: Tensor, leaves: list[Tensor], n_params: int, tol: f
         _compare(ga, gb, leaves, n_params, tol, "the gradient (create_graph)", flip)
         sa, sb = (sum((g * g).sum() for g in gs if g is not None and g.requires_grad) for gs in (ga, gb))
         if isinstance(sa, Tensor) and isinstance(sb, Tensor):
-            _compare(torch.autograd.grad(sa, leaves, allow_unused=True), torch.autograd.grad(sb, leaves, allow_unused=True),
-                     leaves, n_params, 10 * tol, "the gradient of the gradient", flip)
+            _compare(
+                torch.autograd.grad(sa, leaves, allow_unused=True),
+                torch.autograd.grad(sb, leaves, allow_unused=True),
+                leaves,
+                n_params,
+                10 * tol,
+                "the gradient of the gradient",
+                flip,
+            )
 
 
 def _compare(ga: Any, gb: Any, leaves: list[Tensor], n_params: int, tol: float, what: str, flip: str) -> None:
@@ -132,8 +159,10 @@ def _same(x: Any, y: Any, tol: float, what: str, flip: str, scale: float = 0.0) 
     size = max(scale, float(x[finite].abs().max()), 1e-3)
     error = float((x[finite] - y[finite]).abs().max())
     if error > tol * size:
-        raise BatchMismatch(f"{what} differs by {error:.3g} where the largest value is {size:.3g}"
-                            + (flip or "; all decisions were the same, so it is not a flipped one"))
+        raise BatchMismatch(
+            f"{what} differs by {error:.3g} where the largest value is {size:.3g}"
+            + (flip or "; all decisions were the same, so it is not a flipped one")
+        )
 
 
 def _flipped(loop: list[list[Any]], batch: list[list[Any]]) -> str:
@@ -141,8 +170,10 @@ def _flipped(loop: list[list[Any]], batch: list[list[Any]]) -> str:
     for i, (a, b) in enumerate(zip(loop, batch)):
         for k, (x, y) in enumerate(zip(a, b)):
             if (isinstance(x, (bool, int)) and x != y) or type(x) is not type(y):
-                return (f"; a decision flipped: value {k + 1} that example {i} read was {x!r} in the loop and {y!r} batched "
-                        "(rounding next to a threshold, or a wrong value before it)")
+                return (
+                    f"; a decision flipped: value {k + 1} that example {i} read was {x!r} in the loop and {y!r} batched "
+                    "(rounding next to a threshold, or a wrong value before it)"
+                )
         if len(a) != len(b):
             return f"; example {i} read {len(a)} values in the loop and {len(b)} batched"
     return ""
@@ -164,9 +195,16 @@ def _split(got: Any, n: int, want: list[list[Any]]) -> list[list[Any]]:
                 walk(v)
         elif x is None:
             found.append([None] * n)
-        elif isinstance(x, list) and len(found) < len(want) and len(x) == n and not any(
-                isinstance(v, (list, tuple, dict)) for v in x) and (all(isinstance(v, Tensor) for v in x)
-                                                                   and not _listed(x) or not any(isinstance(v, Tensor) for v in x)):
+        elif (
+            isinstance(x, list)
+            and len(found) < len(want)
+            and len(x) == n
+            and not any(isinstance(v, (list, tuple, dict)) for v in x)
+            and (
+                (all(isinstance(v, Tensor) for v in x) and not _listed(x))
+                or not any(isinstance(v, Tensor) for v in x)
+            )
+        ):
             found.append(list(x))
         else:
             for v in x:
@@ -174,10 +212,16 @@ def _split(got: Any, n: int, want: list[list[Any]]) -> list[list[Any]]:
 
     def _listed(x: list[Any]) -> bool:
         """True for a list that is structure: its tensors are stacked results of all examples."""
-        rest = want[len(found):len(found) + len(x)]
-        return len(rest) == len(x) and all(
-            isinstance(c[0], Tensor) and v.dim() == c[0].dim() + 1 and v.shape[0] == n for v, c in zip(x, rest)) and not all(
-            tuple(v.shape) == tuple(c.shape) for v, c in zip(x, want[len(found)]))
+        rest = want[len(found) : len(found) + len(x)]
+        return (
+            len(rest) == len(x)
+            and all(
+                isinstance(c[0], Tensor) and v.dim() == c[0].dim() + 1 and v.shape[0] == n
+                for v, c in zip(x, rest)
+            )
+            and not all(tuple(v.shape) == tuple(c.shape) for v, c in zip(x, want[len(found)]))
+        )
+
     walk(got)
     return found
 
@@ -198,7 +242,9 @@ def _weigh(columns: list[list[Any]]) -> Any:
     for k, c in enumerate(columns):
         for i, t in enumerate(c):
             if isinstance(t, Tensor) and t.dtype.is_floating_point and t.numel() and t.requires_grad:
-                w = torch.linspace(0.5, 1.5, t.numel(), dtype=t.dtype).reshape(t.shape) * (1 + 0.1 * ((i + 3 * k) % 7))
+                w = torch.linspace(0.5, 1.5, t.numel(), dtype=t.dtype).reshape(t.shape) * (
+                    1 + 0.1 * ((i + 3 * k) % 7)
+                )
                 total = total + (torch.where(torch.isfinite(t), t, 0.0) * w).sum()
     return total
 

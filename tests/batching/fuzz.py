@@ -1,4 +1,5 @@
 """Random programs, batched against the plain loop: `python -m tests.batching.fuzz [programs] [seed]`."""
+
 from __future__ import annotations
 
 import random
@@ -27,7 +28,7 @@ def one(seed: int | random.Random, parts: Parts, double: bool = False) -> str:
     try:
         check_batch(fn, rows, double_backward=double)
     except RuntimeError as e:
-        if "modified by an inplace operation" not in str(e):          # the loop itself has no gradient here
+        if "modified by an inplace operation" not in str(e):  # the loop itself has no gradient here
             e.add_note(source)
             raise
         return "skipped"

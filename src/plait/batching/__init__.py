@@ -1,4 +1,5 @@
 """Runs many examples as one."""
+
 from plait.batching._api import Batched, BatchedModule, batch
 from plait.batching._cells import cell
 from plait.batching._lazy import BatchError

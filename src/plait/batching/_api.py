@@ -1,4 +1,5 @@
 """`plait.batch`: write the function for one example, call it with many."""
+
 from __future__ import annotations
 
 import functools
@@ -24,10 +25,19 @@ RANDOMNESS = ("error", "different", "same")
 class Options:
     """The settings of one batched function."""
 
-    def __init__(self, in_dims: Any, out_dims: Any, randomness: str, layout: torch.layout, fallback: str,
-                 all_parameters: bool) -> None:
+    def __init__(
+        self,
+        in_dims: Any,
+        out_dims: Any,
+        randomness: str,
+        layout: torch.layout,
+        fallback: str,
+        all_parameters: bool,
+    ) -> None:
         if randomness not in RANDOMNESS:
-            raise BatchError(f"randomness must be one of {', '.join(map(repr, RANDOMNESS))}, not {randomness!r}")
+            raise BatchError(
+                f"randomness must be one of {', '.join(map(repr, RANDOMNESS))}, not {randomness!r}"
+            )
         if fallback not in ("loop", "error"):
             raise BatchError(f"fallback must be 'loop' or 'error', not {fallback!r}")
         if layout not in (torch.strided, torch.jagged):
@@ -59,8 +69,17 @@ class Batched:
             return self
         o = self.options
         dims = o.in_dims if isinstance(o.in_dims, tuple) else None
-        bound = Batched(functools.partial(self.func, obj), Options(dims if dims is not None else o.in_dims, o.out_dims, o.randomness,
-                                                                   o.layout, o.fallback, o.all_parameters))
+        bound = Batched(
+            functools.partial(self.func, obj),
+            Options(
+                dims if dims is not None else o.in_dims,
+                o.out_dims,
+                o.randomness,
+                o.layout,
+                o.fallback,
+                o.all_parameters,
+            ),
+        )
         bound.report = self.report
         return bound
 
@@ -79,8 +98,16 @@ class BatchedModule(nn.Module):
         return run(self.module, self.options, self.report, args, kwargs)
 
 
-def batch(func: Any = None, in_dims: Any = 0, out_dims: Any = 0, randomness: str = "error", *,
-          layout: torch.layout = torch.strided, fallback: str = "loop", all_parameters: bool = False) -> Any:
+def batch(
+    func: Any = None,
+    in_dims: Any = 0,
+    out_dims: Any = 0,
+    randomness: str = "error",
+    *,
+    layout: torch.layout = torch.strided,
+    fallback: str = "loop",
+    all_parameters: bool = False,
+) -> Any:
     """Makes a function of one example a function of many, with the same values and gradients as a Python loop.
 
     >>> import torch, plait
@@ -102,8 +129,9 @@ def batch(func: Any = None, in_dims: Any = 0, out_dims: Any = 0, randomness: str
     """
     options = Options(in_dims, out_dims, randomness, layout, fallback, all_parameters)
     if func is None:
-        return lambda f: batch(f, in_dims, out_dims, randomness, layout=layout, fallback=fallback,
-                               all_parameters=all_parameters)
+        return lambda f: batch(
+            f, in_dims, out_dims, randomness, layout=layout, fallback=fallback, all_parameters=all_parameters
+        )
     if isinstance(func, nn.Module):
         return BatchedModule(func, options)
     if not callable(func):
@@ -111,7 +139,9 @@ def batch(func: Any = None, in_dims: Any = 0, out_dims: Any = 0, randomness: str
     return Batched(func, options)
 
 
-def run(func: Callable[..., Any], options: Options, report: Report, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def run(
+    func: Callable[..., Any], options: Options, report: Report, args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> Any:
     given = spread(args, kwargs, options.in_dims)
     report.examples = given.count
     if local.rt is not None:
@@ -125,12 +155,15 @@ def run(func: Callable[..., Any], options: Options, report: Report, args: tuple[
     results = run_lanes(rt, func, given)
     if options.fallback == "error" and report.alone:
         (name, why), n = report.alone.most_common(1)[0]
-        raise BatchError(f"{name} ran one example at a time ({n} times: {why}) and fallback='error' was asked for")
+        raise BatchError(
+            f"{name} ran one example at a time ({n} times: {why}) and fallback='error' was asked for"
+        )
     return gather(rt, results, options, parameters)
 
 
 def run_lanes(rt: LaneRuntime, func: Callable[..., Any], given: Spread) -> list[Any]:
     from plait.batching._cells import modules_deferred
+
     calls = [given.call(rt, i) for i in range(given.count)]
     with modules_deferred(func):
         return Lanes(rt, func, calls).run()
@@ -138,24 +171,32 @@ def run_lanes(rt: LaneRuntime, func: Callable[..., Any], given: Spread) -> list[
 
 def gather(rt: LaneRuntime, results: list[Any], options: Options, parameters: list[Tensor]) -> Any:
     if not results:
-        raise BatchError("plait.batch was called with no examples; there is nothing to tell the shape of the result from")
+        raise BatchError(
+            "plait.batch was called with no examples; there is nothing to tell the shape of the result from"
+        )
     leaves0, tree = flatten(results[0])
     columns: list[list[Any]] = [[x] for x in leaves0]
     for i, r in enumerate(results[1:], 1):
         leaves, other = flatten(r)
         if not same_tree(tree, other):
-            raise BatchError(f"example {i} returned {other.describe()}, but example 0 returned {tree.describe()}; return the "
-                             "same structure from every example")
+            raise BatchError(
+                f"example {i} returned {other.describe()}, but example 0 returned {tree.describe()}; return the "
+                "same structure from every example"
+            )
         for c, x in zip(columns, leaves):
             c.append(x)
     tensors = [all(isinstance(x, Tensor) for x in c) for c in columns]
     for k, c in enumerate(columns):
         if not tensors[k] and any(isinstance(x, Tensor) for x in c):
             i = next(i for i, x in enumerate(c) if isinstance(x, Tensor) != isinstance(c[0], Tensor))
-            raise BatchError(f"example {i} returned {_kind(c[i])} where example 0 returned {_kind(c[0])}; return the same "
-                             "kind from every example")
+            raise BatchError(
+                f"example {i} returned {_kind(c[i])} where example 0 returned {_kind(c[0])}; return the same "
+                "kind from every example"
+            )
     with private.DisableTorchFunction():
-        rows = [[as_row(rt, x, i) for i, x in enumerate(c)] for c, is_tensor in zip(columns, tensors) if is_tensor]
+        rows = [
+            [as_row(rt, x, i) for i, x in enumerate(c)] for c, is_tensor in zip(columns, tensors) if is_tensor
+        ]
         rt.exec.flush([x.slot for c in rows for x in c if x.meta.rows])
         done = iter(collect(rt, rows, options.layout, parameters))
         outs: list[Any] = []
@@ -214,7 +255,11 @@ def _modules(func: Any) -> list[nn.Module]:
         if code is not None:
             cells = [c.cell_contents for c in (f.__closure__ or ()) if _filled(c)]
             names = [f.__globals__[n] for n in code.co_names if n in f.__globals__]
-            todo += [x for x in (*cells, *names) if isinstance(x, (nn.Module, functools.partial)) or hasattr(x, "__code__")]
+            todo += [
+                x
+                for x in (*cells, *names)
+                if isinstance(x, (nn.Module, functools.partial)) or hasattr(x, "__code__")
+            ]
     return found
 
 
@@ -242,4 +287,5 @@ def _namer(func: Any) -> Callable[[Tensor], str]:
                 if b is t:
                     return f"{n!r} of {type(m).__name__}, which all examples share"
         return f"a tensor of shape {list(t.shape)} that all examples share"
+
     return name

@@ -1,4 +1,5 @@
 """From a call seen for the first time to an entry: what it gives back, and which signature it waits under."""
+
 from __future__ import annotations
 
 from collections.abc import Callable
@@ -39,7 +40,9 @@ class LaneRows:
             return not (t.numel() > SMALL or (t.requires_grad and t.is_leaf and t.dim() > 1))
 
 
-def fast_key(key_of: Any, flag: Any, args: Any, owner: Any = None, shared: frozenset[int] = frozenset()) -> Any:
+def fast_key(
+    key_of: Any, flag: Any, args: Any, owner: Any = None, shared: frozenset[int] = frozenset()
+) -> Any:
     """The key under which the core finds this call the next time, if it is of the kind that the core understands."""
     key: list[Any] = [key_of, flag, torch.is_grad_enabled(), private.any_autocast()]
     if owner is not None:
@@ -63,21 +66,57 @@ def fast_key(key_of: Any, flag: Any, args: Any, owner: Any = None, shared: froze
 
 # Ops whose ragged form does not depend on the length, whatever their other arguments are.
 ANY_LENGTH = frozenset(NAMES) | {
-    "linear", "matmul", "mm", "mv", "softmax", "log_softmax", "layer_norm", "rms_norm", "embedding", "cross_entropy", "nll_loss",
-    "mse_loss", "l1_loss", "smooth_l1_loss", "binary_cross_entropy", "binary_cross_entropy_with_logits", "self_attention", "to_dtype",
-    "sum", "mean", "amax", "amin", "logsumexp"}
+    "linear",
+    "matmul",
+    "mm",
+    "mv",
+    "softmax",
+    "log_softmax",
+    "layer_norm",
+    "rms_norm",
+    "embedding",
+    "cross_entropy",
+    "nll_loss",
+    "mse_loss",
+    "l1_loss",
+    "smooth_l1_loss",
+    "binary_cross_entropy",
+    "binary_cross_entropy_with_logits",
+    "self_attention",
+    "to_dtype",
+    "sum",
+    "mean",
+    "amax",
+    "amin",
+    "logsumexp",
+}
 
 
-def build(rt: LaneRuntime, name: Any, args: Any, kwargs: Any, ins: list[Lazy], shared: frozenset[int], key: Any) -> Entry:
+def build(
+    rt: LaneRuntime, name: Any, args: Any, kwargs: Any, ins: list[Lazy], shared: frozenset[int], key: Any
+) -> Entry:
     """An entry for one op."""
+
     def run(t: Tracer, a: Any, k: Any) -> Any:
         return lower(t, name, a, k)
+
     label = name if type(name) is str else getattr(name, "__name__", "op")
-    return build_call(rt, label, run, args, kwargs, ins, shared, key if name in ANY_LENGTH else None, strict=False)
+    return build_call(
+        rt, label, run, args, kwargs, ins, shared, key if name in ANY_LENGTH else None, strict=False
+    )
 
 
-def build_call(rt: LaneRuntime, label: str, run: Callable[[Tracer, Any, Any], Any], args: Any, kwargs: Any, ins: list[Lazy],
-               shared: frozenset[int], key: Any, strict: bool) -> Entry:
+def build_call(
+    rt: LaneRuntime,
+    label: str,
+    run: Callable[[Tracer, Any, Any], Any],
+    args: Any,
+    kwargs: Any,
+    ins: list[Lazy],
+    shared: frozenset[int],
+    key: Any,
+    strict: bool,
+) -> Entry:
     """Traces `run` with ragged rows if that works, else with these exact shapes.
 
     `key` (None where the form depends on the length) leads to what was built for another length.
@@ -85,7 +124,12 @@ def build_call(rt: LaneRuntime, label: str, run: Callable[[Tracer, Any, Any], An
     length = _ragged_length(ins)
     family = None
     if length and key is not None:
-        family = tuple([("ragged", m.space, m.tracks) if type(m) is Meta and m.lead and m.rows == length else m for m in key])
+        family = tuple(
+            [
+                ("ragged", m.space, m.tracks) if type(m) is Meta and m.lead and m.rows == length else m
+                for m in key
+            ]
+        )
         known = rt.families.get(family)
         if known is not None:
             return _other_length(known, length)
@@ -96,7 +140,12 @@ def build_call(rt: LaneRuntime, label: str, run: Callable[[Tracer, Any, Any], An
             if not strict or _same_for_other_lengths(rt, run, args, kwargs, ins, shared, length, t, program):
                 entry = _entry(rt, label, t, program, out, length, ins)
                 if family is not None:
-                    rt.families[family] = (entry, [t.val(o).ragged for o in _lazies(out)], _lazies_metas(t, out), out)
+                    rt.families[family] = (
+                        entry,
+                        [t.val(o).ragged for o in _lazies(out)],
+                        _lazies_metas(t, out),
+                        out,
+                    )
                 return entry
         except (NoRule, Abort):
             pass
@@ -114,7 +163,10 @@ def _lazies_metas(t: Tracer, out: Any) -> list[Meta]:
 def _other_length(known: Any, length: int) -> Entry:
     """The entry of a ragged call for examples of another length."""
     entry, ragged, metas, out = known
-    new = [meta_of((length, *m.shape[1:]), m.dtype, m.device, m.tracks, 1) if r else m for m, r in zip(metas, ragged)]
+    new = [
+        meta_of((length, *m.shape[1:]), m.dtype, m.device, m.tracks, 1) if r else m
+        for m, r in zip(metas, ragged)
+    ]
     return make_entry(entry.sig, length, new, out)
 
 
@@ -126,8 +178,17 @@ def _ragged_length(ins: list[Lazy]) -> int | None:
     return None
 
 
-def _trace(rt: LaneRuntime, run: Any, args: Any, kwargs: Any, ins: list[Lazy], shared: frozenset[int], length: int | None,
-           strict: bool, grow: int) -> tuple[Tracer, list[Lazy], Any]:
+def _trace(
+    rt: LaneRuntime,
+    run: Any,
+    args: Any,
+    kwargs: Any,
+    ins: list[Lazy],
+    shared: frozenset[int],
+    length: int | None,
+    strict: bool,
+    grow: int,
+) -> tuple[Tracer, list[Lazy], Any]:
     t = Tracer(rt.device)
     t.strict = strict
     syms: list[Lazy] = []
@@ -165,8 +226,17 @@ def _substitute(a: Any, feed: Any, weight: bool, rt: LaneRuntime, real: set[int]
     return a
 
 
-def _same_for_other_lengths(rt: LaneRuntime, run: Any, args: Any, kwargs: Any, ins: list[Lazy], shared: frozenset[int],
-                            length: int, t: Tracer, program: Program) -> bool:
+def _same_for_other_lengths(
+    rt: LaneRuntime,
+    run: Any,
+    args: Any,
+    kwargs: Any,
+    ins: list[Lazy],
+    shared: frozenset[int],
+    length: int,
+    t: Tracer,
+    program: Program,
+) -> bool:
     """A cell may use the length behind our back (`range(len(x))`): its code must come out the same for two more lengths."""
     for grow in (1, 3):
         try:
@@ -221,10 +291,16 @@ def _wrapper(out: Any) -> Callable[[Any], Any] | None:
     return lambda xs: _rebuild(out, iter(xs))
 
 
-def _entry(rt: LaneRuntime, label: str, t: Tracer, program: Program, out: Any, length: int, ins: list[Lazy]) -> Entry:
+def _entry(
+    rt: LaneRuntime, label: str, t: Tracer, program: Program, out: Any, length: int, ins: list[Lazy]
+) -> Entry:
     autocast = private.autocast_state()
-    places_in = tuple([(t.vals[k].inner, t.vals[k].ragged, x.meta.space, -1 if t.vals[k].ragged else x.meta.rows)
-                       for k, x in zip(program.ins, ins)])
+    places_in = tuple(
+        [
+            (t.vals[k].inner, t.vals[k].ragged, x.meta.space, -1 if t.vals[k].ragged else x.meta.rows)
+            for k, x in zip(program.ins, ins)
+        ]
+    )
     key = (program.key, tuple([id(w) for w in t.shared]), places_in, torch.is_grad_enabled(), autocast)
     sig = rt.sigs.get(key)
     outs = _lazies(out)
@@ -237,6 +313,7 @@ def _entry(rt: LaneRuntime, label: str, t: Tracer, program: Program, out: Any, l
             known = _PROGRAMS[(program.key, autocast)] = program
             if not autocast:
                 from plait.batching._compile import compile_program
+
                 known.compiled = compile_program(known)
         sig = Sig(len(rt.sig_list), label, known, t.shared)
         sig.ragged = program.ragged

@@ -1,4 +1,5 @@
 """Whole calls as one waiting node: functions marked with `plait.cell`, and modules of torch.nn that are known."""
+
 from __future__ import annotations
 
 import functools
@@ -14,7 +15,7 @@ from torch import nn
 from plait.batching import _torch_private as private
 from plait.batching._build import build_call, fast_key
 from plait.batching._current import local
-from plait.batching._lazy import INPUT, BatchError, Const, Lazy
+from plait.batching._lazy import INPUT, BatchError, Lazy
 from plait.batching._program import NoRule
 from plait.batching._trace import Abort, CellError
 from plait.batching.kernels.modules import RAGGED_MODULES
@@ -22,19 +23,76 @@ from plait.batching.kernels.modules import RAGGED_MODULES
 if TYPE_CHECKING:
     from plait.batching._runtime import LaneRuntime
 
-PURE: frozenset[type] = frozenset(getattr(nn, n) for n in (
-    "Linear Bilinear RNNCell LSTMCell GRUCell LayerNorm GroupNorm RMSNorm Conv1d Conv2d Conv3d ConvTranspose1d "
-    "ConvTranspose2d MaxPool1d MaxPool2d AvgPool1d AvgPool2d AdaptiveAvgPool1d AdaptiveAvgPool2d AdaptiveMaxPool2d "
-    "ReLU Tanh Sigmoid GELU ELU SELU CELU SiLU Mish Softplus Softsign LeakyReLU LogSigmoid Hardtanh Hardswish Hardsigmoid "
-    "ReLU6 Softmax LogSoftmax Softmin Embedding CrossEntropyLoss NLLLoss MSELoss L1Loss SmoothL1Loss HuberLoss BCELoss "
-    "BCEWithLogitsLoss PReLU_none CosineSimilarity").split() if hasattr(nn, n))
+PURE: frozenset[type] = frozenset(
+    getattr(nn, n)
+    for n in [
+        "Linear",
+        "Bilinear",
+        "RNNCell",
+        "LSTMCell",
+        "GRUCell",
+        "LayerNorm",
+        "GroupNorm",
+        "RMSNorm",
+        "Conv1d",
+        "Conv2d",
+        "Conv3d",
+        "ConvTranspose1d",
+        "ConvTranspose2d",
+        "MaxPool1d",
+        "MaxPool2d",
+        "AvgPool1d",
+        "AvgPool2d",
+        "AdaptiveAvgPool1d",
+        "AdaptiveAvgPool2d",
+        "AdaptiveMaxPool2d",
+        "ReLU",
+        "Tanh",
+        "Sigmoid",
+        "GELU",
+        "ELU",
+        "SELU",
+        "CELU",
+        "SiLU",
+        "Mish",
+        "Softplus",
+        "Softsign",
+        "LeakyReLU",
+        "LogSigmoid",
+        "Hardtanh",
+        "Hardswish",
+        "Hardsigmoid",
+        "ReLU6",
+        "Softmax",
+        "LogSoftmax",
+        "Softmin",
+        "Embedding",
+        "CrossEntropyLoss",
+        "NLLLoss",
+        "MSELoss",
+        "L1Loss",
+        "SmoothL1Loss",
+        "HuberLoss",
+        "BCELoss",
+        "BCEWithLogitsLoss",
+        "PReLU_none",
+        "CosineSimilarity",
+    ]
+    if hasattr(nn, n)
+)
 INSIDE: frozenset[type] = PURE | {nn.Identity, nn.Flatten, nn.Unflatten, nn.Dropout}
 
 
 def whole(m: nn.Module, inside: bool = False) -> bool:
     """Whether a call of `m` may wait as one node: torch.nn's own class, pure, without hooks."""
-    if (m._forward_hooks or m._forward_pre_hooks or m._backward_hooks or m._backward_pre_hooks or "forward" in m.__dict__
-            or nn.modules.module._has_any_global_hook()):
+    if (
+        m._forward_hooks
+        or m._forward_pre_hooks
+        or m._backward_hooks
+        or m._backward_pre_hooks
+        or "forward" in m.__dict__
+        or nn.modules.module._has_any_global_hook()
+    ):
         return False
     t = type(m)
     if t is nn.Sequential:
@@ -56,7 +114,7 @@ class Cell:
 
     def __init__(self, func: Callable[..., Any]) -> None:
         self.func = func
-        self.method = False                                   # defined in a class: the first argument is `self`
+        self.method = False  # defined in a class: the first argument is `self`
         functools.update_wrapper(self, func, updated=())
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
@@ -103,8 +161,16 @@ def cell(func: Any) -> Any:
     return Cell(func)
 
 
-def call_cell(rt: LaneRuntime, key_of: Any, func: Callable[..., Any], args: Any, kwargs: Any, strict: bool,
-              flag: Any = None, owner: Any = None) -> Any:
+def call_cell(
+    rt: LaneRuntime,
+    key_of: Any,
+    func: Callable[..., Any],
+    args: Any,
+    kwargs: Any,
+    strict: bool,
+    flag: Any = None,
+    owner: Any = None,
+) -> Any:
     key: list[Any] = [key_of, flag, torch.is_grad_enabled(), private.autocast_state(), "slow", id(owner)]
     ins: list[Lazy] = []
     lane = rt.lane
@@ -126,7 +192,17 @@ def call_cell(rt: LaneRuntime, key_of: Any, func: Callable[..., Any], args: Any,
     if entry is None:
         label = getattr(key_of, "__name__", None) or type(key_of).__name__
         try:
-            entry = build_call(rt, label, lambda t, a, k: func(*a, **k), args, kwargs, ins, frozenset(), frozen if any_length(key_of) else None, strict)
+            entry = build_call(
+                rt,
+                label,
+                lambda t, a, k: func(*a, **k),
+                args,
+                kwargs,
+                ins,
+                frozenset(),
+                frozen if any_length(key_of) else None,
+                strict,
+            )
         except CellError as e:
             if not strict:
                 raise
@@ -168,8 +244,17 @@ def call_module(rt: LaneRuntime, m: nn.Module, args: Any, kwargs: Any, original:
 
 
 def whole_ragged(m: nn.Module) -> bool:
-    return not any(c._forward_hooks or c._forward_pre_hooks or c._backward_hooks or c._backward_pre_hooks
-                   or "forward" in c.__dict__ for c in m.modules()) and not nn.modules.module._has_any_global_hook()  # type: ignore[no-untyped-call]
+    return (
+        not any(
+            c._forward_hooks
+            or c._forward_pre_hooks
+            or c._backward_hooks
+            or c._backward_pre_hooks
+            or "forward" in c.__dict__
+            for c in m.modules()
+        )
+        and not nn.modules.module._has_any_global_hook()
+    )  # type: ignore[no-untyped-call]
 
 
 _lock = threading.Lock()
@@ -210,6 +295,7 @@ def modules_deferred(func: Any) -> Iterator[None]:
 
 def _reachable(func: Any) -> list[nn.Module]:
     from plait.batching._api import _modules
+
     return _modules(func)
 
 
@@ -226,15 +312,21 @@ def _check_state(kept: list[Any]) -> None:
     for m, _, _ in kept:
         name = _kept_lazy(m)
         if name is not None:
-            raise BatchError(f"the function keeps a value of one example in `{name}` of {type(m).__name__}, which all examples "
-                             "share; pass it on as an argument or a result instead")
+            raise BatchError(
+                f"the function keeps a value of one example in `{name}` of {type(m).__name__}, which all examples "
+                "share; pass it on as an argument or a result instead"
+            )
 
 
 def _restore(kept: list[Any]) -> None:
     for m, attributes, buffers in kept:
         if _kept_lazy(m) is not None:
             for d, before in ((m.__dict__, attributes), (m._buffers, buffers)):
-                for name in [n for n, v in d.items() if type(v) is Lazy or (type(v) in (list, tuple) and any(type(x) is Lazy for x in v))]:
+                for name in [
+                    n
+                    for n, v in d.items()
+                    if type(v) is Lazy or (type(v) in (list, tuple) and any(type(x) is Lazy for x in v))
+                ]:
                     if name in before and type(before[name]) is not Lazy:
                         d[name] = before[name]
                     else:
@@ -257,6 +349,7 @@ def _call(self: nn.Module, *args: Any, **kwargs: Any) -> Any:
 
 def _forward_as_cell(forward: Callable[..., Any], key_of: Any) -> Callable[..., Any]:
     """A module's `forward` as one node."""
+
     @functools.wraps(forward)
     def cell_forward(*args: Any, **kwargs: Any) -> Any:
         rt: Any = local.rt
@@ -270,6 +363,7 @@ def _forward_as_cell(forward: Callable[..., Any], key_of: Any) -> Callable[..., 
             if res is not NotImplemented:
                 return res
         return call_cell(rt, m, call, rest, kwargs, True, ("cell", m.training))
+
     return cell_forward
 
 

@@ -1,7 +1,7 @@
 """Writes the source of a compiled program."""
+
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -46,10 +46,12 @@ class Writer:
         self.out_of = {v: k for k, v in enumerate(p.outs)}
         self.maker = {o: i for i in p.code for o in i.outs}
         self.number = {id(i): k for k, i in enumerate(p.code)}
-        self.done: set[int] = set()                           # instructions that another one has written along
+        self.done: set[int] = set()  # instructions that another one has written along
         self.gates = self._find_gates()
         self.tmp = 0
-        self.delayed: dict[int, tuple[str, str, str]] = {}   # products that wait for the addition that uses them
+        self.delayed: dict[
+            int, tuple[str, str, str]
+        ] = {}  # products that wait for the addition that uses them
         self.saved_extra: list[str] = []
 
     # ------------------------------------------------------------------ names and shapes
@@ -92,7 +94,12 @@ class Writer:
         if other < 0 or other == k:
             return False
         a, b, o = self.p.vals[other], self.p.vals[k], self.p.vals[add.outs[0]]
-        return a.inner == b.inner == o.inner and a.dtype == b.dtype and a.ragged == b.ragged and other not in self.delayed
+        return (
+            a.inner == b.inner == o.inner
+            and a.dtype == b.dtype
+            and a.ragged == b.ragged
+            and other not in self.delayed
+        )
 
     def args_of(self, i: Instr) -> list[Any]:
         """The arguments of an elementwise call: names of operands, or scalars as source."""
@@ -309,6 +316,7 @@ class Writer:
         made = {f"v{v}" for v in p.ins} | {f"v{o}" for i in p.code for o in i.outs} | set(self.saved_extra)
         hidden = {f"v{q[3]}" for pieces in self.gates.values() for q in pieces}
         import re
+
         for w in re.findall(r"\b[vx]\d+(?:_\d+)?\b", text):
             if w in made and w not in hidden:
                 names.add(w)
@@ -334,12 +342,20 @@ class Writer:
             back.append(f"    {', '.join(f'v{q[3]}' for q in self.gates[a])} = v{a}.split({sizes}, 1)")
         back += [f"    {s}" for s in self.bwd]
         back.append(f"    return ({', '.join(last)}{',' if last else ''})")
-        return "def forward(ctx, A, W, O):\n" + "\n".join(body) + "\n\ndef backward(ctx, saved, G, S, W, acc):\n" + "\n".join(
-            back) + "\n"
+        return (
+            "def forward(ctx, A, W, O):\n"
+            + "\n".join(body)
+            + "\n\ndef backward(ctx, saved, G, S, W, acc):\n"
+            + "\n".join(back)
+            + "\n"
+        )
 
     def _used_before_open(self, a: int) -> bool:
-        opened = next((k for k, s in enumerate(self.bwd) if s.startswith(f"g{a} = empty_like")), len(self.bwd))
+        opened = next(
+            (k for k, s in enumerate(self.bwd) if s.startswith(f"g{a} = empty_like")), len(self.bwd)
+        )
         import re
+
         before = set(re.findall(r"\bv\d+\b", "\n".join(self.bwd[:opened])))
         return any(f"v{q[3]}" in before for q in self.gates[a])
 
@@ -389,16 +405,37 @@ def _segment_spread(ctx: Rows, g: Tensor, mean: bool) -> Tensor:
 
 def _segment_total(ctx: Rows, g: Tensor) -> Tensor:
     from plait.batching.kernels.reductions import segment_sum
+
     return segment_sum(ctx, g)
 
 
 ENV: dict[str, Any] = {
-    "torch": torch, "addmm": torch.addmm, "mm": torch.mm, "add": torch.add, "sub": torch.sub, "mul": torch.mul, "div": torch.div,
-    "neg": torch.neg, "matmul": torch.matmul, "linear": torch.nn.functional.linear, "empty_like": torch.empty_like,
-    "sigmoid_backward": aten.sigmoid_backward, "tanh_backward": aten.tanh_backward, "threshold_backward": aten.threshold_backward,
-    "sigmoid_back": aten.sigmoid_backward.grad_input, "tanh_back": aten.tanh_backward.grad_input,
-    "relu_back": aten.threshold_backward.grad_input, "cross_entropy": _cross_entropy,
-    "cross_entropy_back": _cross_entropy_back, "cut": _cut, "put": _put, "segment_spread": _segment_spread,
-    "segment_total": _segment_total, "softmax_back": aten._softmax_backward_data, "log_softmax_back": aten._log_softmax_backward_data,
-    "cat": torch.cat, "where": torch.where, "embedding_back": aten.embedding_dense_backward,
+    "torch": torch,
+    "addmm": torch.addmm,
+    "mm": torch.mm,
+    "add": torch.add,
+    "sub": torch.sub,
+    "mul": torch.mul,
+    "div": torch.div,
+    "neg": torch.neg,
+    "matmul": torch.matmul,
+    "linear": torch.nn.functional.linear,
+    "empty_like": torch.empty_like,
+    "sigmoid_backward": aten.sigmoid_backward,
+    "tanh_backward": aten.tanh_backward,
+    "threshold_backward": aten.threshold_backward,
+    "sigmoid_back": aten.sigmoid_backward.grad_input,
+    "tanh_back": aten.tanh_backward.grad_input,
+    "relu_back": aten.threshold_backward.grad_input,
+    "cross_entropy": _cross_entropy,
+    "cross_entropy_back": _cross_entropy_back,
+    "cut": _cut,
+    "put": _put,
+    "segment_spread": _segment_spread,
+    "segment_total": _segment_total,
+    "softmax_back": aten._softmax_backward_data,
+    "log_softmax_back": aten._log_softmax_backward_data,
+    "cat": torch.cat,
+    "where": torch.where,
+    "embedding_back": aten.embedding_dense_backward,
 }

@@ -3,6 +3,7 @@
 No autograd runs inside of them; results go straight to the rows that hold them; gradients of weights are handed to an
 accumulator as pairs (gradient of the product, input of the product), for one product over all groups at the end.
 """
+
 from __future__ import annotations
 
 from collections.abc import Callable
@@ -46,7 +47,7 @@ def compile_program(p: Program) -> Compiled | RNNKernel | None:
         code = compile(source, f"<plait program {len(_CODE)}>", "exec")
         if len(_CODE) < 4096:
             _CODE[source] = code
-    env = dict(ENV)                                           # `f0` and so on differ between programs of one source
+    env = dict(ENV)  # `f0` and so on differ between programs of one source
     env.update({f"f{k}": i.fn for k, i in enumerate(p.code)})
     exec(code, env)
     return Compiled(env["forward"], env["backward"], source)

@@ -1,21 +1,22 @@
 """The compiled core where it was built, else the Python one; PLAIT_CORE=python asks for the latter."""
+
 from __future__ import annotations
 
 import os
 from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
+if TYPE_CHECKING or os.environ.get("PLAIT_CORE", "") == "python":
     from plait.batching._core_py import Core, Entry, LazyBase, MetaBase
-    NATIVE = False
-elif os.environ.get("PLAIT_CORE", "") == "python":
-    from plait.batching._core_py import Core, Entry, LazyBase, MetaBase
+
     NATIVE = False
 else:
     try:
         from plait.batching._core import Core, Entry, LazyBase, MetaBase
+
         NATIVE = True
     except ImportError:
         from plait.batching._core_py import Core, Entry, LazyBase, MetaBase
+
         NATIVE = False
 
 __all__ = ["NATIVE", "Core", "Entry", "LazyBase", "MetaBase"]

@@ -1,4 +1,5 @@
 """The recording core in Python: the reference for `_core.c`, and what runs where no compiler was there."""
+
 from __future__ import annotations
 
 from array import array
@@ -29,8 +30,16 @@ class Entry:
 
     __slots__ = ("length", "metas", "offs", "rows", "sig", "single", "wrap")
 
-    def __init__(self, sig: int, length: int, rows: int, offs: tuple[int, ...], metas: tuple[Any, ...], single: int,
-                 wrap: Any) -> None:
+    def __init__(
+        self,
+        sig: int,
+        length: int,
+        rows: int,
+        offs: tuple[int, ...],
+        metas: tuple[Any, ...],
+        single: int,
+        wrap: Any,
+    ) -> None:
         self.sig = sig
         self.length = length
         self.rows = rows
@@ -43,8 +52,15 @@ class Entry:
 class _Kind:
     __slots__ = ("gather", "in_rows", "out_rows", "out_spaces", "preds", "ragged", "scc")
 
-    def __init__(self, gather: int, ragged: int, in_rows: tuple[int, ...], out_rows: tuple[int, ...],
-                 out_spaces: tuple[int, ...], scc: int) -> None:
+    def __init__(
+        self,
+        gather: int,
+        ragged: int,
+        in_rows: tuple[int, ...],
+        out_rows: tuple[int, ...],
+        out_spaces: tuple[int, ...],
+        scc: int,
+    ) -> None:
         self.gather = gather
         self.ragged = ragged
         self.in_rows = in_rows
@@ -54,15 +70,23 @@ class _Kind:
         self.preds: set[int] = set()
 
 
-Node = list[Any]                                              # sig, length, first output slot, input slots, lane
+Node = list[Any]  # sig, length, first output slot, input slots, lane
 FAR = 1 << 62
 
 
 class Core:
     """Waiting nodes by number, slots by number, and the plan of a flush."""
 
-    def __init__(self, lazy: type, given: Any, grad_enabled: Callable[[], bool], autocast: Callable[[], bool],
-                 components: Callable[[list[tuple[int, ...]]], list[int]], tensor: type, parameter: type) -> None:
+    def __init__(
+        self,
+        lazy: type,
+        given: Any,
+        grad_enabled: Callable[[], bool],
+        autocast: Callable[[], bool],
+        components: Callable[[list[tuple[int, ...]]], list[int]],
+        tensor: type,
+        parameter: type,
+    ) -> None:
         self._tensor = tensor
         self._parameter = parameter
         self.entries: dict[Any, Entry] = {}
@@ -115,7 +139,7 @@ class Core:
     def call(self, key: Any, flag: Any, args: tuple[Any, ...], method: bool = False) -> Any:
         parts: list[Any] = [key, flag, self._grad(), self._autocast()]
         if parts[3]:
-            return NotImplemented                             # under autocast the dtype matters too: not for the quick path
+            return NotImplemented  # under autocast the dtype matters too: not for the quick path
         lazies: list[Any] = []
         rest = args
         if method:
@@ -147,20 +171,32 @@ class Core:
         return NotImplemented if entry is None else self.record(entry, lazies)
 
     def all_rows(self, x: Any) -> Any:
-        if not self._usable(x) or not x.meta.lead or x.meta.row is None or (x.meta.tracks and not self._grad()):
+        if (
+            not self._usable(x)
+            or not x.meta.lead
+            or x.meta.row is None
+            or (x.meta.tracks and not self._grad())
+        ):
             return NotImplemented
         root = x if x.extra is None or x.extra is self._input else x.extra
         return tuple([self._lazy(x.slot + i, x.meta.row, self.lane, root) for i in range(x.meta.rows)])
 
     def one_row(self, x: Any, i: Any) -> Any:
-        if type(i) is not int or not self._usable(x) or not x.meta.lead or x.meta.row is None or (
-                x.meta.tracks and not self._grad()):
+        if (
+            type(i) is not int
+            or not self._usable(x)
+            or not x.meta.lead
+            or x.meta.row is None
+            or (x.meta.tracks and not self._grad())
+        ):
             return NotImplemented
         if i < 0:
             i += x.meta.rows
         if not 0 <= i < x.meta.rows:
             return NotImplemented
-        return self._lazy(x.slot + i, x.meta.row, self.lane, x if x.extra is None or x.extra is self._input else x.extra)
+        return self._lazy(
+            x.slot + i, x.meta.row, self.lane, x if x.extra is None or x.extra is self._input else x.extra
+        )
 
     def parts(self, xs: Sequence[Any]) -> Any:
         flat: list[int] = []
@@ -193,8 +229,14 @@ class Core:
         return isinstance(x, self._tensor)
 
     # ------------------------------------------------------------------ signatures, rows
-    def sig(self, gather: int, ragged: int, in_rows: tuple[int, ...], out_rows: tuple[int, ...],
-            out_spaces: tuple[int, ...]) -> int:
+    def sig(
+        self,
+        gather: int,
+        ragged: int,
+        in_rows: tuple[int, ...],
+        out_rows: tuple[int, ...],
+        out_spaces: tuple[int, ...],
+    ) -> int:
         for s in out_spaces:
             self._space(s)
         self._sigs.append(_Kind(gather, ragged, in_rows, out_rows, out_spaces, len(self._sigs)))
@@ -215,7 +257,7 @@ class Core:
         return self._used[space] if space < len(self._used) else 0
 
     def place(self, slot: int, row: int, count: int) -> None:
-        self._row_of[slot:slot + count] = range(row, row + count)
+        self._row_of[slot : slot + count] = range(row, row + count)
 
     def row_of(self, slot: int) -> int:
         return self._row_of[slot] if slot < self.next else -1
@@ -251,7 +293,7 @@ class Core:
         until all of its inputs are there and runs once.  Within a group, rows lie in the order in which they are used.
         """
         ids = self._needed(slots)
-        own: list[Node] = [self._nodes[i] for i in ids]       # type: ignore[misc]
+        own: list[Node] = [self._nodes[i] for i in ids]  # type: ignore[misc]
         at = {i: k for k, i in enumerate(ids)}
         feeds = [[at.get(p, -1) for p in self._feeds(node)] for node in own]
         for node, ps in zip(own, feeds):
@@ -317,9 +359,9 @@ class Core:
         for o, space in enumerate(sig.out_spaces):
             first = row = self._used[space]
             for node in nodes:
-                counts = [node[1] if r < 0 else r for r in sig.out_rows[:o + 1]]
+                counts = [node[1] if r < 0 else r for r in sig.out_rows[: o + 1]]
                 slot = node[2] + sum(counts[:-1])
-                row_of[slot:slot + counts[-1]] = range(row, row + counts[-1])
+                row_of[slot : slot + counts[-1]] = range(row, row + counts[-1])
                 row += counts[-1]
             self._used[space] = row
             outs.append((first, row - first))

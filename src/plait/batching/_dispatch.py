@@ -1,4 +1,5 @@
 """Where a call on lazy tensors goes: tensor views, writes in place, host reads, random draws, and all pure ops."""
+
 from __future__ import annotations
 
 import sys
@@ -18,61 +19,264 @@ Args = tuple[Any, ...]
 Kwargs = dict[str, Any]
 
 RENAMED = {
-    "true_divide": "div", "divide": "div", "multiply": "mul", "subtract": "sub", "negative": "neg", "absolute": "abs",
-    "greater": "gt", "greater_equal": "ge", "less": "lt", "less_equal": "le", "not_equal": "ne", "concat": "cat",
-    "concatenate": "cat", "swapaxes": "transpose", "swapdims": "transpose", "clip": "clamp", "__rpow__": "rpow",
-    "__rsub__": "rsub", "__rdiv__": "rdiv", "__rtruediv__": "rdiv", "__rfloordiv__": "rfloor_divide",
-    "__rmod__": "rremainder", "__rmatmul__": "rmatmul", "__floordiv__": "floor_divide", "__mod__": "remainder",
-    "__matmul__": "matmul", "__and__": "bitwise_and", "__or__": "bitwise_or", "__xor__": "bitwise_xor",
-    "__rand__": "bitwise_and", "__ror__": "bitwise_or", "__rxor__": "bitwise_xor", "__pow__": "pow",
-    "__neg__": "neg", "__abs__": "abs", "__invert__": "bitwise_not", "__add__": "add", "__radd__": "add",
-    "__mul__": "mul", "__rmul__": "mul", "__sub__": "sub", "__truediv__": "div", "__div__": "div", "__eq__": "eq",
-    "__ne__": "ne", "__lt__": "lt", "__le__": "le", "__gt__": "gt", "__ge__": "ge", "__iadd__": "add_",
-    "__isub__": "sub_", "__imul__": "mul_", "__itruediv__": "div_", "__idiv__": "div_", "__ifloordiv__": "floor_divide_",
-    "__imod__": "remainder_", "__ipow__": "pow_", "__iand__": "bitwise_and_", "__ior__": "bitwise_or_",
-    "__ixor__": "bitwise_xor_", "_softmax": "softmax", "hardtanh_": "hardtanh_", "moveaxis": "movedim",
-    "special_expit": "sigmoid", "special_softmax": "softmax", "special_log_softmax": "log_softmax",
+    "true_divide": "div",
+    "divide": "div",
+    "multiply": "mul",
+    "subtract": "sub",
+    "negative": "neg",
+    "absolute": "abs",
+    "greater": "gt",
+    "greater_equal": "ge",
+    "less": "lt",
+    "less_equal": "le",
+    "not_equal": "ne",
+    "concat": "cat",
+    "concatenate": "cat",
+    "swapaxes": "transpose",
+    "swapdims": "transpose",
+    "clip": "clamp",
+    "__rpow__": "rpow",
+    "__rsub__": "rsub",
+    "__rdiv__": "rdiv",
+    "__rtruediv__": "rdiv",
+    "__rfloordiv__": "rfloor_divide",
+    "__rmod__": "rremainder",
+    "__rmatmul__": "rmatmul",
+    "__floordiv__": "floor_divide",
+    "__mod__": "remainder",
+    "__matmul__": "matmul",
+    "__and__": "bitwise_and",
+    "__or__": "bitwise_or",
+    "__xor__": "bitwise_xor",
+    "__rand__": "bitwise_and",
+    "__ror__": "bitwise_or",
+    "__rxor__": "bitwise_xor",
+    "__pow__": "pow",
+    "__neg__": "neg",
+    "__abs__": "abs",
+    "__invert__": "bitwise_not",
+    "__add__": "add",
+    "__radd__": "add",
+    "__mul__": "mul",
+    "__rmul__": "mul",
+    "__sub__": "sub",
+    "__truediv__": "div",
+    "__div__": "div",
+    "__eq__": "eq",
+    "__ne__": "ne",
+    "__lt__": "lt",
+    "__le__": "le",
+    "__gt__": "gt",
+    "__ge__": "ge",
+    "__iadd__": "add_",
+    "__isub__": "sub_",
+    "__imul__": "mul_",
+    "__itruediv__": "div_",
+    "__idiv__": "div_",
+    "__ifloordiv__": "floor_divide_",
+    "__imod__": "remainder_",
+    "__ipow__": "pow_",
+    "__iand__": "bitwise_and_",
+    "__ior__": "bitwise_or_",
+    "__ixor__": "bitwise_xor_",
+    "_softmax": "softmax",
+    "hardtanh_": "hardtanh_",
+    "moveaxis": "movedim",
+    "special_expit": "sigmoid",
+    "special_softmax": "softmax",
+    "special_log_softmax": "log_softmax",
 }
-_SWAPPED = {"rsub": "sub", "rdiv": "div", "rpow": "pow", "rfloor_divide": "floor_divide", "rremainder": "remainder",
-            "rmatmul": "matmul"}
+_SWAPPED = {
+    "rsub": "sub",
+    "rdiv": "div",
+    "rpow": "pow",
+    "rfloor_divide": "floor_divide",
+    "rremainder": "remainder",
+    "rmatmul": "matmul",
+}
 
-VIEWS = frozenset({
-    "view", "view_as", "reshape", "reshape_as", "flatten", "unflatten", "squeeze", "unsqueeze", "transpose", "permute",
-    "t", "T", "mT", "H", "mH", "adjoint", "movedim", "expand", "expand_as", "broadcast_to", "narrow", "select",
-    "__getitem__", "detach", "diagonal", "contiguous", "ravel", "unfold", "real", "chunk", "split", "unbind",
-    "tensor_split", "split_with_sizes", "hsplit", "vsplit", "dsplit", "alias"})
+VIEWS = frozenset(
+    {
+        "view",
+        "view_as",
+        "reshape",
+        "reshape_as",
+        "flatten",
+        "unflatten",
+        "squeeze",
+        "unsqueeze",
+        "transpose",
+        "permute",
+        "t",
+        "T",
+        "mT",
+        "H",
+        "mH",
+        "adjoint",
+        "movedim",
+        "expand",
+        "expand_as",
+        "broadcast_to",
+        "narrow",
+        "select",
+        "__getitem__",
+        "detach",
+        "diagonal",
+        "contiguous",
+        "ravel",
+        "unfold",
+        "real",
+        "chunk",
+        "split",
+        "unbind",
+        "tensor_split",
+        "split_with_sizes",
+        "hsplit",
+        "vsplit",
+        "dsplit",
+        "alias",
+    }
+)
 MAYBE_COPY = frozenset({"reshape", "reshape_as", "flatten", "contiguous", "ravel"})
 
 HOST = frozenset({"equal", "allclose", "is_nonzero", "is_same_size_value"})
-ALONE = frozenset({"nonzero", "masked_select", "unique", "unique_consecutive", "argwhere", "bincount", "histc",
-                   "combinations", "count_nonzero_dynamic"})
-RANDOM = frozenset({
-    "rand", "randn", "randint", "randperm", "normal", "bernoulli", "multinomial", "poisson", "rand_like", "randn_like",
-    "randint_like", "dropout", "dropout1d", "dropout2d", "dropout3d", "alpha_dropout", "feature_alpha_dropout",
-    "feature_dropout", "native_dropout", "gumbel_softmax", "rrelu", "normal_", "uniform_", "exponential_", "random_",
-    "bernoulli_", "geometric_", "cauchy_", "log_normal_", "binomial", "dropout_", "alpha_dropout_"})
-_TRAINS = {"dropout": 2, "dropout1d": 2, "dropout2d": 2, "dropout3d": 2, "alpha_dropout": 2,
-           "feature_alpha_dropout": 2, "rrelu": 3, "native_dropout": 2}
-FACTORIES = frozenset({"zeros", "ones", "empty", "full", "arange", "eye", "linspace", "logspace", "tensor", "as_tensor",
-                       "range", "scalar_tensor", "tril_indices", "triu_indices", "hann_window"})
-NEW = {"new_zeros": "zeros", "new_ones": "ones", "new_empty": "empty", "new_full": "full", "new_tensor": "tensor"}
+ALONE = frozenset(
+    {
+        "nonzero",
+        "masked_select",
+        "unique",
+        "unique_consecutive",
+        "argwhere",
+        "bincount",
+        "histc",
+        "combinations",
+        "count_nonzero_dynamic",
+    }
+)
+RANDOM = frozenset(
+    {
+        "rand",
+        "randn",
+        "randint",
+        "randperm",
+        "normal",
+        "bernoulli",
+        "multinomial",
+        "poisson",
+        "rand_like",
+        "randn_like",
+        "randint_like",
+        "dropout",
+        "dropout1d",
+        "dropout2d",
+        "dropout3d",
+        "alpha_dropout",
+        "feature_alpha_dropout",
+        "feature_dropout",
+        "native_dropout",
+        "gumbel_softmax",
+        "rrelu",
+        "normal_",
+        "uniform_",
+        "exponential_",
+        "random_",
+        "bernoulli_",
+        "geometric_",
+        "cauchy_",
+        "log_normal_",
+        "binomial",
+        "dropout_",
+        "alpha_dropout_",
+    }
+)
+_TRAINS = {
+    "dropout": 2,
+    "dropout1d": 2,
+    "dropout2d": 2,
+    "dropout3d": 2,
+    "alpha_dropout": 2,
+    "feature_alpha_dropout": 2,
+    "rrelu": 3,
+    "native_dropout": 2,
+}
+FACTORIES = frozenset(
+    {
+        "zeros",
+        "ones",
+        "empty",
+        "full",
+        "arange",
+        "eye",
+        "linspace",
+        "logspace",
+        "tensor",
+        "as_tensor",
+        "range",
+        "scalar_tensor",
+        "tril_indices",
+        "triu_indices",
+        "hann_window",
+    }
+)
+NEW = {
+    "new_zeros": "zeros",
+    "new_ones": "ones",
+    "new_empty": "empty",
+    "new_full": "full",
+    "new_tensor": "tensor",
+}
 LIKE = {"zeros_like": "zeros", "ones_like": "ones", "empty_like": "empty", "full_like": "full"}
 REFUSED = {
     "backward": "call backward() on what plait.batch returns, outside of the function for one example",
     "register_hook": "register the hook on a parameter, or on what plait.batch returns",
     "retain_grad": "use torch.autograd.grad outside of plait.batch",
     "grad": "differentiate what plait.batch returns instead",
-    "set_": "write x.copy_(value)", "resize_": "make a new tensor", "share_memory_": "do it outside of plait.batch",
-    "data_ptr": "it has no memory yet", "storage": "it has no memory yet", "untyped_storage": "it has no memory yet",
-    "__dlpack__": "it has no memory yet", "backward_": "",
+    "set_": "write x.copy_(value)",
+    "resize_": "make a new tensor",
+    "share_memory_": "do it outside of plait.batch",
+    "data_ptr": "it has no memory yet",
+    "storage": "it has no memory yet",
+    "untyped_storage": "it has no memory yet",
+    "__dlpack__": "it has no memory yet",
+    "backward_": "",
 }
 
 # Names that mean something else (other arguments) in torch than in torch.nn.functional.
-ONLY_F = frozenset({"batch_norm", "instance_norm", "layer_norm", "group_norm", "rms_norm", "embedding", "embedding_bag", "dropout",
-                    "alpha_dropout", "feature_alpha_dropout", "bilinear", "cosine_similarity", "pairwise_distance", "pdist",
-                    "cosine_embedding_loss", "ctc_loss", "hinge_embedding_loss", "kl_div", "margin_ranking_loss",
-                    "poisson_nll_loss", "triplet_margin_loss", "binary_cross_entropy_with_logits", "grid_sample", "pixel_shuffle",
-                    "l1_loss", "mse_loss", "smooth_l1_loss", "huber_loss", "nll_loss", "cross_entropy", "pad"})
+ONLY_F = frozenset(
+    {
+        "batch_norm",
+        "instance_norm",
+        "layer_norm",
+        "group_norm",
+        "rms_norm",
+        "embedding",
+        "embedding_bag",
+        "dropout",
+        "alpha_dropout",
+        "feature_alpha_dropout",
+        "bilinear",
+        "cosine_similarity",
+        "pairwise_distance",
+        "pdist",
+        "cosine_embedding_loss",
+        "ctc_loss",
+        "hinge_embedding_loss",
+        "kl_div",
+        "margin_ranking_loss",
+        "poisson_nll_loss",
+        "triplet_margin_loss",
+        "binary_cross_entropy_with_logits",
+        "grid_sample",
+        "pixel_shuffle",
+        "l1_loss",
+        "mse_loss",
+        "smooth_l1_loss",
+        "huber_loss",
+        "nll_loss",
+        "cross_entropy",
+        "pad",
+    }
+)
 
 _CANON: dict[Any, str] = {}
 
@@ -88,7 +292,7 @@ def _fill_canon() -> None:
                     _CANON.setdefault(f, RENAMED.get(n, n))
                 except TypeError:
                     continue
-    for n in ("add", "sub", "mul", "div"):                # Tensor.__add__ and its like are wrappers of their own
+    for n in ("add", "sub", "mul", "div"):  # Tensor.__add__ and its like are wrappers of their own
         _CANON[getattr(Tensor, f"__{'truediv' if n == 'div' else n}__")] = n
     _CANON[Tensor.__getitem__] = "__getitem__"
     _CANON[Tensor.__setitem__] = "__setitem__"
@@ -193,9 +397,21 @@ def _attribute(func: Any, kind: str, args: Args) -> Any:
 def unsupported_attribute(x: Lazy, name: str) -> Any:
     if name in ("H", "mH", "real"):
         return call(name, (x,), {})
-    if name in ("itemsize", "nbytes", "is_cpu", "output_nr", "_version", "is_vulkan", "is_ipu", "is_maia", "is_mtia"):
+    if name in (
+        "itemsize",
+        "nbytes",
+        "is_cpu",
+        "output_nr",
+        "_version",
+        "is_vulkan",
+        "is_ipu",
+        "is_maia",
+        "is_mtia",
+    ):
         return getattr(torch.empty(x.meta.shape, dtype=x.meta.dtype), name)
-    return refuse(f"`.{name}` of a value inside plait.batch", "it has no such attribute before it is computed")
+    return refuse(
+        f"`.{name}` of a value inside plait.batch", "it has no such attribute before it is computed"
+    )
 
 
 def call(name: Any, args: Args, kwargs: Kwargs, func: Any = None) -> Any:
@@ -230,7 +446,13 @@ def call(name: Any, args: Args, kwargs: Kwargs, func: Any = None) -> Any:
     return rt.emit(name, args, kwargs)
 
 
-METHODS = VIEWS | {"flip", "repeat", "tile", "permute", "movedim"}          # methods take dimensions one by one, functions do not
+METHODS = VIEWS | {
+    "flip",
+    "repeat",
+    "tile",
+    "permute",
+    "movedim",
+}  # methods take dimensions one by one, functions do not
 
 
 def function_of(name: str) -> Callable[..., Any]:
@@ -250,7 +472,10 @@ def _opaque(rt: Runtime, func: Any, args: Args, kwargs: Kwargs) -> Any:
     if not (has_lazy(args) or has_lazy(kwargs)):
         return plain(rt, n, func, args, kwargs)
     if func is torch.cond or n in ("cond", "while_loop"):
-        refuse(f"torch.{n} inside plait.batch", "write an ordinary Python `if` or `while`; every example takes its own arm")
+        refuse(
+            f"torch.{n} inside plait.batch",
+            "write an ordinary Python `if` or `while`; every example takes its own arm",
+        )
     return rt.emit(func, args, kwargs)
 
 
@@ -259,7 +484,9 @@ def plain(rt: Runtime, name: str, func: Any, args: Args, kwargs: Kwargs) -> Any:
     """A call without any value of an example: computed once, the same for all lanes."""
     f = func if func is not None else function_of(name)
     if name in ("requires_grad_", "backward", "grad", "set_", "resize_"):
-        refuse(f"`{name}` on a tensor that all examples share", "do it outside of the function for one example")
+        refuse(
+            f"`{name}` on a tensor that all examples share", "do it outside of the function for one example"
+        )
     return rt.shared_call(name, f, unwrap(args), unwrap(kwargs))
 
 
@@ -286,16 +513,17 @@ def _inplace(rt: Runtime, name: str, args: Args, kwargs: Kwargs, func: Any) -> A
     if type(x) is not Lazy:
         if name in ("requires_grad_", "share_memory_", "pin_memory_"):
             refuse(f"`{name}` on a tensor that all examples share", "do it outside of plait.batch")
-        refuse(f"`{name}` writes to {rt.name_of(x)}", "every example would change it for the others; return the new value "
-               "instead, or clone the tensor first")
+        refuse(
+            f"`{name}` writes to {rt.name_of(x)}",
+            "every example would change it for the others; return the new value "
+            "instead, or clone the tensor first",
+        )
     if name in REFUSED:
         refuse(f"`{name}` inside plait.batch", REFUSED[name])
     base = name[:-1]
     if base == "zero":
         new: Any = call("zeros_like", (x,), {})
-    elif base == "fill":
-        new = args[1]
-    elif base == "copy":
+    elif base == "fill" or base == "copy":
         new = args[1]
     elif base == "index_put":
         new = rt.emit("index_put", args, kwargs)
@@ -304,7 +532,9 @@ def _inplace(rt: Runtime, name: str, args: Args, kwargs: Kwargs, func: Any) -> A
     if isinstance(new, Tensor) and base not in ("copy", "fill") and tuple(new.shape) != tuple(x.meta.shape):
         if base in ("unsqueeze", "squeeze", "transpose", "t", "swapaxes", "swapdims"):
             refuse(f"`{name}` on a value inside plait.batch", f"write x = x.{base}(...)")
-        raise RuntimeError(f"output with shape {list(x.meta.shape)} doesn't match the broadcast shape {list(new.shape)}")
+        raise RuntimeError(
+            f"output with shape {list(x.meta.shape)} doesn't match the broadcast shape {list(new.shape)}"
+        )
     if isinstance(new, Tensor) and not torch.can_cast(new.dtype, x.meta.dtype):
         raise RuntimeError(f"result type {new.dtype} can't be cast to the desired output type {x.meta.dtype}")
     write(rt, x, new)
@@ -319,18 +549,24 @@ def write(rt: Runtime, x: Lazy, value: Any) -> None:
     e = x.extra
     root = e.root if type(e) is Alias else e if type(e) is Lazy else x
     if root.extra is INPUT:
-        refuse("the function writes in place to an example that it was given", "clone it first: x = x.clone()")
+        refuse(
+            "the function writes in place to an example that it was given", "clone it first: x = x.clone()"
+        )
     if type(root.extra) is Const and root.extra.source is not None:
-        refuse(f"the function writes in place to {root.extra.source}",
-               "every example would change it for the others; clone it first")
+        refuse(
+            f"the function writes in place to {root.extra.source}",
+            "every example would change it for the others; clone it first",
+        )
     if type(root.extra) is Const:
         rt.own(root)
     new = rt.emit("assign", (x, value), {})
     if root is not x:
         chain = e.chain if type(e) is Alias else _row_chain(x, root)
         if any(c[0] in MAYBE_COPY for c in chain):
-            refuse("a write in place through reshape, flatten or contiguous, which may or may not copy",
-                   "write to the original tensor, or use view()")
+            refuse(
+                "a write in place through reshape, flatten or contiguous, which may or may not copy",
+                "write to the original tensor, or use view()",
+            )
         if any(c[0] == "detach" for c in chain):
             refuse("a write in place through detach() or .data", "write x.copy_(value) under torch.no_grad()")
         seen = root.extra.version + 1 if type(root.extra) is Written else 1
@@ -373,11 +609,14 @@ def fresh(rt: Runtime, x: Lazy) -> None:
         w = e.root.extra
         if type(w) is Written and w.version != e.seen:
             if any(c[0] in MAYBE_COPY for c in e.chain):
-                refuse("a value was written in place after reshape, flatten or contiguous made another name for it, which "
-                       "may or may not be a copy", "use view() or clone()")
+                refuse(
+                    "a value was written in place after reshape, flatten or contiguous made another name for it, which "
+                    "may or may not be a copy",
+                    "use view() or clone()",
+                )
             y: Any = e.root
             before = torch.is_grad_enabled()
-            torch._C._set_grad_enabled(e.grad)                # a view keeps the mode in which it was taken
+            torch._C._set_grad_enabled(e.grad)  # a view keeps the mode in which it was taken
             try:
                 for n, a, k in e.chain:
                     y = rt.emit(n, (y, *a), dict(k))
@@ -427,14 +666,20 @@ def _parts(rt: Runtime, name: str, x: Lazy, args: Args, kwargs: Kwargs) -> Any:
     """Several tensor views at once."""
     outs = rt.emit(name, args, kwargs)
     e = x.extra
-    root, chain, seen = (e.root, e.chain, e.seen) if type(e) is Alias else (e, _row_chain(x, e), 0) if type(e) is Lazy else (
-        x, (), e.version if type(e) is Written else 0)
+    root, chain, seen = (
+        (e.root, e.chain, e.seen)
+        if type(e) is Alias
+        else (e, _row_chain(x, e), 0)
+        if type(e) is Lazy
+        else (x, (), e.version if type(e) is Written else 0)
+    )
     rank = len(x.meta.shape)
     if name == "unbind":
         dim = (args[1] if len(args) > 1 else kwargs.get("dim", 0)) % rank
     else:
         dim = {"hsplit": 1 if rank > 1 else 0, "vsplit": 0, "dsplit": 2}.get(
-            name, args[2] if len(args) > 2 else kwargs.get("dim", 0)) % rank
+            name, args[2] if len(args) > 2 else kwargs.get("dim", 0)
+        ) % rank
     at = 0
     grad = torch.is_grad_enabled()
     for k, out in enumerate(outs):
@@ -467,10 +712,16 @@ def _index(rt: Runtime, x: Lazy, index: Any) -> Any:
     if isinstance(index, Tensor) and index.dim() == 0 and not _is_mask(index) and has_lazy(index):
         # x[i] with a 0-d integer tensor: PyTorch reads it, and gives a tensor view
         return view(rt, "select", (x, 0, int(index)), {})
-    if isinstance(index, slice) or (isinstance(index, tuple) and any(isinstance(k, slice) and has_lazy(k) for k in index)):
+    if isinstance(index, slice) or (
+        isinstance(index, tuple) and any(isinstance(k, slice) and has_lazy(k) for k in index)
+    ):
         parts = index if isinstance(index, tuple) else (index,)
-        known = tuple(slice(*(None if v is None else int(v) for v in (k.start, k.stop, k.step)))
-                      if isinstance(k, slice) else k for k in parts)
+        known = tuple(
+            slice(*(None if v is None else int(v) for v in (k.start, k.stop, k.step)))
+            if isinstance(k, slice)
+            else k
+            for k in parts
+        )
         return view(rt, "__getitem__", (x, known), {})
     if _is_mask(index):
         return rt.alone("__getitem__", Tensor.__getitem__, (x, index), {})
@@ -481,16 +732,26 @@ def _setitem(rt: Runtime, args: Args, kwargs: Kwargs) -> None:
     x, index, value = args
     if type(x) is not Lazy:
         if has_lazy(index) or has_lazy(value) or isinstance(x, Tensor):
-            refuse(f"`[...] = ` writes to {rt.name_of(x)}", "make the tensor inside the function for one example, or return "
-                   "the values and write them outside")
+            refuse(
+                f"`[...] = ` writes to {rt.name_of(x)}",
+                "make the tensor inside the function for one example, or return "
+                "the values and write them outside",
+            )
     fresh(rt, x)
     if type(x.extra) is Const and not _advanced(index) and x.extra.source is None:
         rt.own(x)
     if _advanced(index):
         parts = index if isinstance(index, tuple) else (index,)
-        if isinstance(index, Tensor) and index.dtype == torch.bool and not (isinstance(value, Tensor) and value.dim() > 0):
-            mask = index if index.dim() == x.meta.shape.__len__() else index.reshape(
-                tuple(index.shape) + (1,) * (len(x.meta.shape) - index.dim()))
+        if (
+            isinstance(index, Tensor)
+            and index.dtype == torch.bool
+            and not (isinstance(value, Tensor) and value.dim() > 0)
+        ):
+            mask = (
+                index
+                if index.dim() == x.meta.shape.__len__()
+                else index.reshape(tuple(index.shape) + (1,) * (len(x.meta.shape) - index.dim()))
+            )
             new = call("where", (mask, value, x), {})
             write(rt, x, new)
             return
@@ -503,8 +764,14 @@ def _setitem(rt: Runtime, args: Args, kwargs: Kwargs) -> None:
             return
         refuse("an assignment with this mix of indices", "split it into two assignments, or use torch.where")
     if isinstance(index, (slice, tuple)) and has_lazy(index):
-        index = tuple(int(k) if isinstance(k, Lazy) else slice(*(None if v is None else int(v) for v in (k.start, k.stop, k.step)))
-                      if isinstance(k, slice) else k for k in (index if isinstance(index, tuple) else (index,)))
+        index = tuple(
+            int(k)
+            if isinstance(k, Lazy)
+            else slice(*(None if v is None else int(v) for v in (k.start, k.stop, k.step)))
+            if isinstance(k, slice)
+            else k
+            for k in (index if isinstance(index, tuple) else (index,))
+        )
     target = view(rt, "__getitem__", (x, index), {})
     if isinstance(value, Tensor):
         extra = len(value.shape) - len(target.meta.shape)
@@ -516,6 +783,7 @@ def _setitem(rt: Runtime, args: Args, kwargs: Kwargs) -> None:
 # ---------------------------------------------------------------------- by name
 def traced_shape(rt: Any, x: Lazy) -> Any:
     from plait.batching._trace import RaggedDim
+
     if rt.is_ragged(x) and rt.strict:
         return (RaggedDim(x.meta.shape[0]), *x.meta.shape[1:])
     return x.meta.shape
@@ -523,6 +791,7 @@ def traced_shape(rt: Any, x: Lazy) -> Any:
 
 def traced_len(rt: Any, x: Lazy) -> int:
     from plait.batching._trace import Abort
+
     if rt.is_ragged(x) and rt.strict:
         raise Abort
     return x.meta.shape[0]
@@ -555,7 +824,10 @@ def _requires_grad(rt: Runtime, args: Args, kwargs: Kwargs) -> Any:
     want = args[1] if len(args) > 1 else kwargs.get("requires_grad", True)
     if type(x) is Lazy and bool(want) == x.meta.tracks:
         return x
-    return refuse("`requires_grad_` inside plait.batch", "mark the examples or parameters before the call, or use detach()")
+    return refuse(
+        "`requires_grad_` inside plait.batch",
+        "mark the examples or parameters before the call, or use detach()",
+    )
 
 
 def _new(kind: str) -> Callable[[Runtime, Args, Kwargs], Any]:
@@ -568,6 +840,7 @@ def _new(kind: str) -> Callable[[Runtime, Args, Kwargs], Any]:
         if kwargs.get("device") is None:
             kwargs["device"] = x.device
         return call(kind, rest, kwargs, getattr(torch, kind))
+
     return make
 
 
@@ -578,6 +851,7 @@ def _like(kind: str) -> Callable[[Runtime, Args, Kwargs], Any]:
             return plain(rt, f"{kind}_like", getattr(torch, f"{kind}_like"), args, kwargs)
         kwargs = {k: v for k, v in kwargs.items() if k != "memory_format"}
         return _new(kind)(rt, (x, tuple(x.meta.shape), *args[1:]), kwargs)
+
     return make
 
 
@@ -598,7 +872,9 @@ def _to(rt: Runtime, args: Args, kwargs: Kwargs) -> Any:
         elif isinstance(a, (str, torch.device, int)) and not isinstance(a, bool):
             device = a
     if device is not None and torch.device(device).type != x.meta.device.type:
-        refuse("a move to another device inside plait.batch", "move the model and the examples before the call")
+        refuse(
+            "a move to another device inside plait.batch", "move the model and the examples before the call"
+        )
     if dtype is None or dtype == x.meta.dtype:
         return rt.emit("clone", (x,), {}) if copy else x
     return rt.emit("to_dtype", (x, dtype), {})
@@ -622,6 +898,7 @@ def _method(name: str) -> Callable[[Runtime, Args, Kwargs], Any]:
             return getattr(Lazy, name)(x, *args[1:], **kwargs)
         with private.DisableTorchFunction():
             return getattr(Tensor, name)(*args, **kwargs)
+
     return read
 
 
@@ -629,7 +906,7 @@ def _index_scalar(rt: Runtime, args: Args, kwargs: Kwargs) -> Any:
     x = args[0]
     if type(x) is Lazy and type(x.extra) is not Const:
         if type(args[1]) is int and rt.core is not None and (x.extra is None or x.extra is INPUT):
-            out = rt.core.call("__getitem__", None, args)     # x[i] seen before, not a row
+            out = rt.core.call("__getitem__", None, args)  # x[i] seen before, not a row
             if out is not NotImplemented:
                 out.extra = Alias(x, (("__getitem__", (args[1],), ()),), 0, torch.is_grad_enabled())
                 return out
@@ -649,36 +926,90 @@ def _where(rt: Runtime, args: Args, kwargs: Kwargs) -> Any:
         return rt.alone("where", torch.where, args, kwargs)
     if not has_lazy(args):
         return plain(rt, "where", torch.where, args, kwargs)
-    if isinstance(args[0], Tensor) and hasattr(Tensor, "where") and args[0].dtype != torch.bool and len(args) == 3:
-        args = (args[1], args[0], args[2])                # the method: x.where(condition, other)
+    if (
+        isinstance(args[0], Tensor)
+        and hasattr(Tensor, "where")
+        and args[0].dtype != torch.bool
+        and len(args) == 3
+    ):
+        args = (args[1], args[0], args[2])  # the method: x.where(condition, other)
     return rt.emit("where", args, kwargs)
 
 
 SPECIAL: dict[str, Callable[[Runtime, Args, Kwargs], Any]] = {
-    "__setitem__": _setitem, "__getitem__": _index_scalar, "size": _size, "dim": lambda rt, a, k: len(a[0].shape),
-    "numel": _numel, "nelement": _numel, "ndimension": lambda rt, a, k: len(a[0].shape), "detach": _detach,
-    "requires_grad_": _requires_grad, "to": _to, "type_as": lambda rt, a, k: _to(rt, (a[0], a[1].dtype), {}),
-    "float": _cast(torch.float32), "double": _cast(torch.float64), "half": _cast(torch.float16),
-    "bfloat16": _cast(torch.bfloat16), "long": _cast(torch.int64), "int": _cast(torch.int32), "bool": _cast(torch.bool),
-    "short": _cast(torch.int16), "char": _cast(torch.int8), "byte": _cast(torch.uint8),
-    "cpu": lambda rt, a, k: _to(rt, (a[0], "cpu"), {}), "cuda": lambda rt, a, k: _to(rt, (a[0], "cuda"), {}),
-    "item": _method("item"), "tolist": _method("tolist"), "numpy": _method("numpy"), "__array__": _method("__array__"),
-    "__bool__": _method("__bool__"), "__float__": _method("__float__"), "__int__": _method("__int__"),
-    "__index__": _method("__index__"), "__len__": _method("__len__"), "__repr__": _method("__repr__"),
-    "__format__": _method("__format__"), "__contains__": _method("__contains__"), "__iter__": _method("__iter__"),
+    "__setitem__": _setitem,
+    "__getitem__": _index_scalar,
+    "size": _size,
+    "dim": lambda rt, a, k: len(a[0].shape),
+    "numel": _numel,
+    "nelement": _numel,
+    "ndimension": lambda rt, a, k: len(a[0].shape),
+    "detach": _detach,
+    "requires_grad_": _requires_grad,
+    "to": _to,
+    "type_as": lambda rt, a, k: _to(rt, (a[0], a[1].dtype), {}),
+    "float": _cast(torch.float32),
+    "double": _cast(torch.float64),
+    "half": _cast(torch.float16),
+    "bfloat16": _cast(torch.bfloat16),
+    "long": _cast(torch.int64),
+    "int": _cast(torch.int32),
+    "bool": _cast(torch.bool),
+    "short": _cast(torch.int16),
+    "char": _cast(torch.int8),
+    "byte": _cast(torch.uint8),
+    "cpu": lambda rt, a, k: _to(rt, (a[0], "cpu"), {}),
+    "cuda": lambda rt, a, k: _to(rt, (a[0], "cuda"), {}),
+    "item": _method("item"),
+    "tolist": _method("tolist"),
+    "numpy": _method("numpy"),
+    "__array__": _method("__array__"),
+    "__bool__": _method("__bool__"),
+    "__float__": _method("__float__"),
+    "__int__": _method("__int__"),
+    "__index__": _method("__index__"),
+    "__len__": _method("__len__"),
+    "__repr__": _method("__repr__"),
+    "__format__": _method("__format__"),
+    "__contains__": _method("__contains__"),
+    "__iter__": _method("__iter__"),
     "is_floating_point": lambda rt, a, k: a[0].dtype.is_floating_point,
-    "is_complex": lambda rt, a, k: a[0].dtype.is_complex, "is_contiguous": lambda rt, a, k: True,
-    "is_tensor": lambda rt, a, k: True, "get_device": lambda rt, a, k: -1 if a[0].device.type == "cpu" else a[0].device.index,
-    "element_size": lambda rt, a, k: a[0].dtype.itemsize, "is_same_size": lambda rt, a, k: a[0].shape == a[1].shape,
-    "is_inference": lambda rt, a, k: False, "is_signed": lambda rt, a, k: a[0].dtype.is_signed,
-    "requires_grad": lambda rt, a, k: a[0].requires_grad, "where": _where, "requires_grad.__get__": _same,
-    "is_shared": lambda rt, a, k: False, "is_pinned": lambda rt, a, k: False, "is_conj": lambda rt, a, k: False,
-    "is_neg": lambda rt, a, k: False, "__deepcopy__": lambda rt, a, k: rt.emit("clone", (a[0],), {}),
-    **{k: _new(v) for k, v in NEW.items()}, **{k: _like(v) for k, v in LIKE.items()},
+    "is_complex": lambda rt, a, k: a[0].dtype.is_complex,
+    "is_contiguous": lambda rt, a, k: True,
+    "is_tensor": lambda rt, a, k: True,
+    "get_device": lambda rt, a, k: -1 if a[0].device.type == "cpu" else a[0].device.index,
+    "element_size": lambda rt, a, k: a[0].dtype.itemsize,
+    "is_same_size": lambda rt, a, k: a[0].shape == a[1].shape,
+    "is_inference": lambda rt, a, k: False,
+    "is_signed": lambda rt, a, k: a[0].dtype.is_signed,
+    "requires_grad": lambda rt, a, k: a[0].requires_grad,
+    "where": _where,
+    "requires_grad.__get__": _same,
+    "is_shared": lambda rt, a, k: False,
+    "is_pinned": lambda rt, a, k: False,
+    "is_conj": lambda rt, a, k: False,
+    "is_neg": lambda rt, a, k: False,
+    "__deepcopy__": lambda rt, a, k: rt.emit("clone", (a[0],), {}),
+    **{k: _new(v) for k, v in NEW.items()},
+    **{k: _like(v) for k, v in LIKE.items()},
 }
 
-__all__ = ["call", "fresh", "has_lazy", "meta_of", "refuse", "row_meta", "torch_function", "unwrap", "view", "write"]
+__all__ = [
+    "call",
+    "fresh",
+    "has_lazy",
+    "meta_of",
+    "refuse",
+    "row_meta",
+    "torch_function",
+    "unwrap",
+    "view",
+    "write",
+]
 
 _SLOW = frozenset(SPECIAL) | VIEWS | RANDOM | HOST | ALONE | frozenset(REFUSED) | FACTORIES
-FAST: dict[Any, str] = {f: n for f, n in _CANON.items()
-                        if n not in _SLOW and n not in _SWAPPED and not n.endswith("_") and not n.startswith("_")}
+FAST: dict[Any, str] = {
+    f: n
+    for f, n in _CANON.items()
+    if n not in _SLOW and n not in _SWAPPED and not n.endswith("_") and not n.startswith("_")
+}

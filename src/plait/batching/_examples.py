@@ -1,4 +1,5 @@
 """From the arguments of a batched call to the arguments of each example."""
+
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
@@ -44,19 +45,30 @@ class Spread:
 
     def call(self, rt: LaneRuntime, i: int) -> tuple[tuple[Any, ...], dict[str, Any]]:
         def lazy(t: Tensor, flat: bool) -> Any:
-            meta: Meta = meta_of(tuple(t.shape), t.dtype, t.device, t.requires_grad and torch.is_grad_enabled(),
-                                 1 if flat and t.dim() == 1 else None)
+            meta: Meta = meta_of(
+                tuple(t.shape),
+                t.dtype,
+                t.device,
+                t.requires_grad and torch.is_grad_enabled(),
+                1 if flat and t.dim() == 1 else None,
+            )
             x = rt.input(t, meta)
             x.lane = i
             rt.exec.add_leaf(t, x.slot, meta)
             return x
+
         has = rt.core.has_tensor
-        return tuple([_pick(a, i, lazy, has) for a in self.args]), {k: _pick(a, i, lazy, has) for k, a in self.kwargs.items()}
+        return tuple([_pick(a, i, lazy, has) for a in self.args]), {
+            k: _pick(a, i, lazy, has) for k, a in self.kwargs.items()
+        }
 
     def plain(self, i: int) -> tuple[tuple[Any, ...], dict[str, Any]]:
         def same(t: Tensor, flat: bool) -> Any:
             return t
-        return tuple(_pick(a, i, same) for a in self.args), {k: _pick(a, i, same) for k, a in self.kwargs.items()}
+
+        return tuple(_pick(a, i, same) for a in self.args), {
+            k: _pick(a, i, same) for k, a in self.kwargs.items()
+        }
 
 
 def _pick(a: Any, i: int, make: Any, has: Any = None) -> Any:
@@ -97,20 +109,26 @@ def _lazies(v: Any, make: Any, flat: bool) -> Any:
 def spread(args: tuple[Any, ...], kwargs: dict[str, Any], in_dims: Any) -> Spread:
     dims = in_dims if isinstance(in_dims, (tuple, list)) else (in_dims,) * len(args)
     if len(dims) != len(args):
-        raise BatchError(f"in_dims has {len(dims)} entries, but the function was called with {len(args)} positional arguments")
+        raise BatchError(
+            f"in_dims has {len(dims)} entries, but the function was called with {len(args)} positional arguments"
+        )
     counts: list[tuple[int, str]] = []
     devices: list[torch.device] = []
     new = [_walk(a, d, f"argument {i}", counts, devices) for i, (a, d) in enumerate(zip(args, dims))]
     default = in_dims if isinstance(in_dims, int) else 0
     words = {k: _walk(a, default, f"argument {k!r}", counts, devices) for k, a in kwargs.items()}
     if not counts:
-        raise BatchError("plait.batch found no examples among the arguments; pass lists of examples or tensors, and not "
-                         "in_dims=None for all of them")
+        raise BatchError(
+            "plait.batch found no examples among the arguments; pass lists of examples or tensors, and not "
+            "in_dims=None for all of them"
+        )
     n, first = counts[0]
     for m, where in counts[1:]:
         if m != n:
-            raise BatchError(f"{first} has {n} examples, but {where} has {m}; all must have the same number, or None in in_dims "
-                             "to be shared")
+            raise BatchError(
+                f"{first} has {n} examples, but {where} has {m}; all must have the same number, or None in in_dims "
+                "to be shared"
+            )
     return Spread(new, words, n, devices[0] if devices else torch.device("cpu"))
 
 
@@ -131,7 +149,9 @@ def _walk(a: Any, dim: Any, where: str, counts: list[tuple[int, str]], devices: 
         return Each(parts)
     if isinstance(a, list):
         if isinstance(dim, list) and len(dim) == len(a):
-            raise BatchError(f"in_dims for {where} is a list, but a list is always a list of examples; use a tuple for structure")
+            raise BatchError(
+                f"in_dims for {where} is a list, but a list is always a list of examples; use a tuple for structure"
+            )
         counts.append((len(a), where))
         t = next((v for v in a if isinstance(v, Tensor)), None)
         if t is not None:
@@ -146,7 +166,9 @@ def _walk(a: Any, dim: Any, where: str, counts: list[tuple[int, str]], devices: 
     if isinstance(a, dict):
         dims_d = dim if isinstance(dim, dict) else dict.fromkeys(a, dim)
         return {k: _walk(x, dims_d.get(k, 0), f"{where}[{k!r}]", counts, devices) for k, x in a.items()}
-    raise BatchError(f"{where} is a {type(a).__name__}: pass a list of examples or a tensor, or None in in_dims to share it")
+    raise BatchError(
+        f"{where} is a {type(a).__name__}: pass a list of examples or a tensor, or None in in_dims to share it"
+    )
 
 
 def regroup(out_dims: Any, tree: Tree, n: int) -> list[Any]:
@@ -166,10 +188,18 @@ def regroup(out_dims: Any, tree: Tree, n: int) -> list[Any]:
         else:
             ds = list(d.values()) if isinstance(d, dict) else list(d)
             if len(ds) != len(t.parts):
-                raise BatchError(f"out_dims has {len(ds)} entries, but the function returned {len(t.parts)} results")
+                raise BatchError(
+                    f"out_dims has {len(ds)} entries, but the function returned {len(t.parts)} results"
+                )
         for x, p in zip(ds, t.parts):
             walk(x, p)
-    walk(out_dims if tree.kind is not None else (out_dims[0] if isinstance(out_dims, (tuple, list)) else out_dims), tree)
+
+    walk(
+        out_dims
+        if tree.kind is not None
+        else (out_dims[0] if isinstance(out_dims, (tuple, list)) else out_dims),
+        tree,
+    )
     return dims
 
 

@@ -1,4 +1,5 @@
 """Rows in, one batched call, rows out; and the way back."""
+
 from __future__ import annotations
 
 from collections.abc import Sequence
@@ -30,8 +31,11 @@ class Arena:
     def reserve(self, used: int, kept: int) -> None:
         """Room for `used` rows, of which `kept` are there already."""
         if used > self.buf.shape[0]:
-            bigger = torch.empty((max(used, 2 * self.buf.shape[0], 64), *self.space.inner), dtype=self.space.dtype,
-                                 device=self.space.device)
+            bigger = torch.empty(
+                (max(used, 2 * self.buf.shape[0], 64), *self.space.inner),
+                dtype=self.space.dtype,
+                device=self.space.device,
+            )
             kept = min(kept, self.buf.shape[0])
             bigger[:kept] = self.buf[:kept]
             self.buf = bigger
@@ -50,15 +54,15 @@ class Column:
 
     def get(self, buf: Tensor) -> Tensor:
         if self.index is None:
-            return buf[self.start:self.start + self.count]
+            return buf[self.start : self.start + self.count]
         return buf.index_select(0, self.index)
 
     def add(self, grads: Tensor, g: Tensor) -> None:
         g = g.reshape(self.count, *self.space.inner)
-        if g._base is grads:                                  # a gradient passed on as it is
+        if g._base is grads:  # a gradient passed on as it is
             g = g.clone()
         if self.index is None:
-            grads[self.start:self.start + self.count] += g
+            grads[self.start : self.start + self.count] += g
         else:
             grads.index_add_(0, self.index, g)
 
@@ -68,7 +72,9 @@ class Step:
 
     __slots__ = ("columns", "outs", "rows", "saved", "sig")
 
-    def __init__(self, sig: Sig, rows: Rows, columns: list[Column], outs: list[tuple[Space, int, int]], saved: Any) -> None:
+    def __init__(
+        self, sig: Sig, rows: Rows, columns: list[Column], outs: list[tuple[Space, int, int]], saved: Any
+    ) -> None:
         self.sig = sig
         self.rows = rows
         self.columns = columns
@@ -100,7 +106,7 @@ class Executor:
         self.tape: list[Step] = []
         self.autocast = private.autocast_state()
         self.gathers: dict[tuple[Space, bool], Sig] = {}
-        self.shared: dict[int, Tensor] = {}                   # shared tensors that want a gradient
+        self.shared: dict[int, Tensor] = {}  # shared tensors that want a gradient
 
     # ------------------------------------------------------------------ slots and rows
     def add_arena(self, space: Space) -> None:
@@ -128,7 +134,7 @@ class Executor:
             return torch.empty(m.shape, dtype=m.dtype, device=m.device)
         row = self.rt.core.row_of(x.slot)
         buf = self.arenas[m.space].buf
-        return buf[row:row + m.rows].view(m.shape) if m.lead else buf[row]
+        return buf[row : row + m.rows].view(m.shape) if m.lead else buf[row]
 
     def add_leaf(self, t: Tensor, slot: int, meta: Meta) -> None:
         leaf = Leaf(t, slot, meta)
@@ -146,8 +152,10 @@ class Executor:
             total = sum(leaf.meta.rows for leaf in leaves)
             at = self.room(space, total)
             if total:
-                parts = [leaf.tensor.detach() if leaf.meta.lead else leaf.tensor.detach()[None] for leaf in leaves]
-                torch.cat(parts, out=self.arenas[space].buf[at:at + total])
+                parts = [
+                    leaf.tensor.detach() if leaf.meta.lead else leaf.tensor.detach()[None] for leaf in leaves
+                ]
+                torch.cat(parts, out=self.arenas[space].buf[at : at + total])
             for leaf in leaves:
                 leaf.row = at
                 place(leaf.slot, at, leaf.meta.rows)
@@ -186,17 +194,19 @@ class Executor:
         sig = self.rt.sig_list[number]
         self.rt.report.group(sig.name, n)
         spaces = sig.out_spaces if sig.kind == "gather" else [m[2] for m in sig.in_metas]
-        columns = [Column(space, start, count, None if off is None else index[off:off + count])  # type: ignore[index]
-                   for space, (start, count, off) in zip(spaces, cols)]
+        columns = [
+            Column(space, start, count, None if off is None else index[off : off + count])  # type: ignore[index]
+            for space, (start, count, off) in zip(spaces, cols)
+        ]
         outs = [(space, at, total) for space, (at, total) in zip(sig.out_spaces, places)]
         if sig.kind == "gather":
             space, at, total = outs[0]
             buf = self.arenas[space].buf
             column = columns[0]
             if column.index is not None:
-                buf[at:at + total] = buf.index_select(0, column.index)
+                buf[at : at + total] = buf.index_select(0, column.index)
             elif total:
-                buf[at:at + total] = buf[column.start:column.start + total]
+                buf[at : at + total] = buf[column.start : column.start + total]
             if sig.out_tracks[0]:
                 self.tape.append(Step(sig, Rows(n, None, self.rt.device), columns, outs, None))
             return
@@ -212,7 +222,7 @@ class Executor:
         slices: list[Tensor] = []
         for (space, at, total), v in zip(outs, program.outs):
             val = program.vals[v]
-            o = self.arenas[space].buf[at:at + total]
+            o = self.arenas[space].buf[at : at + total]
             inner = val.inner
             if inner != space.inner:
                 o = o.view(ctx.total if val.ragged else n, *inner)
@@ -238,9 +248,13 @@ class Executor:
             length = ctx.lengths[k] if ctx.lengths is not None else 1
             own = []
             for (_, ragged, _, _), a in zip(sig.in_metas, args):
-                own.append(a[at:at + length] if ragged else a[k:k + 1])
+                own.append(a[at : at + length] if ragged else a[k : k + 1])
             try:
-                program.interpret(Rows(1, [length] if ctx.lengths is not None else None, self.rt.device), own, sig.weights or sig.shared)
+                program.interpret(
+                    Rows(1, [length] if ctx.lengths is not None else None, self.rt.device),
+                    own,
+                    sig.weights or sig.shared,
+                )
             except Exception:
                 e.add_note(f"plait.batch: in `{sig.name}` of example {lane}")
                 return
@@ -282,12 +296,15 @@ class Executor:
                 if not isinstance(o, Tensor):
                     made.append(o)
                     continue
-                meta = meta_of(tuple(o.shape), o.dtype, o.device, o.requires_grad,
-                               1 if o.dim() == 1 else None)
+                meta = meta_of(
+                    tuple(o.shape), o.dtype, o.device, o.requires_grad, 1 if o.dim() == 1 else None
+                )
                 x = Lazy(rt.take(meta.rows), meta, rt.lane, None)
                 at = self.room(meta.space, meta.rows)
                 if meta.rows:
-                    self.arenas[meta.space].buf[at:at + meta.rows] = o.detach().reshape(meta.rows, *meta.space.inner)
+                    self.arenas[meta.space].buf[at : at + meta.rows] = o.detach().reshape(
+                        meta.rows, *meta.space.inner
+                    )
                 rt.core.place(x.slot, at, meta.rows)
                 made.append(x)
                 if o.requires_grad:
@@ -298,15 +315,19 @@ class Executor:
                 columns = []
                 for r, x in zip(reals, lazies):
                     columns.append(Column(x.meta.space, max(rt.core.row_of(x.slot), 0), x.meta.rows, None))
+
                 def rerun(xs: list[Tensor]) -> list[Tensor]:
                     res = again([x.reshape(r.shape) for x, r in zip(xs, reals)])
                     return [res[k] for k in which]
+
                 sig = Sig(-1, "alone", None, [], "alone")
                 self.tape.append(Step(sig, Rows(1, None), columns, places, (reals, [], kept, rerun)))
         return made
 
     # ------------------------------------------------------------------ the way back
-    def backward(self, seeds: Sequence[tuple[Space, Tensor, Tensor]]) -> tuple[dict[Space, Tensor], dict[int, Tensor]]:
+    def backward(
+        self, seeds: Sequence[tuple[Space, Tensor, Tensor]]
+    ) -> tuple[dict[Space, Tensor], dict[int, Tensor]]:
         """Gradients of all rows and of the shared tensors, from gradients of some rows."""
         grads: dict[Space, Tensor] = {}
         acc = Accumulator()
@@ -315,14 +336,17 @@ class Executor:
             g = grads.get(space)
             if g is None:
                 a = self.arenas[space]
-                g = grads[space] = torch.zeros((self.rt.core.used(a.number), *space.inner), dtype=space.dtype, device=space.device)
+                g = grads[space] = torch.zeros(
+                    (self.rt.core.used(a.number), *space.inner), dtype=space.dtype, device=space.device
+                )
             return g
+
         for space, index, g in seeds:
             of(space).index_add_(0, index, g)
         for step in reversed(self.tape):
             if not any(space in grads for space, _, _ in step.outs):
                 continue
-            gouts = [of(space)[at:at + k] if space.floating else None for space, at, k in step.outs]
+            gouts = [of(space)[at : at + k] if space.floating else None for space, at, k in step.outs]
             if step.sig.kind == "gather":
                 step.columns[0].add(of(step.columns[0].space), gouts[0])  # type: ignore[arg-type]
                 continue
@@ -334,16 +358,24 @@ class Executor:
     def _vjp(self, step: Step, gouts: list[Any], acc: Accumulator) -> list[Tensor | None]:
         program = step.sig.program
         if program is not None and program.compiled is not None:
-            return program.compiled.backward(step.rows, step.saved, _physical(step, gouts), step.sig.shared, step.sig.weights, acc)  # type: ignore[no-any-return]
+            return program.compiled.backward(
+                step.rows, step.saved, _physical(step, gouts), step.sig.shared, step.sig.weights, acc
+            )  # type: ignore[no-any-return]
         leaves, weights, outs = step.saved[:3]
         want = [t for t in (*leaves, *weights) if t.requires_grad]
-        pairs = [(o, g.reshape(o.shape)) for o, g in zip(outs, gouts) if g is not None and o.requires_grad] \
-            if program is not None else [(o, g.reshape(o.shape)) for o, g in zip(outs, gouts)]
+        pairs = (
+            [(o, g.reshape(o.shape)) for o, g in zip(outs, gouts) if g is not None and o.requires_grad]
+            if program is not None
+            else [(o, g.reshape(o.shape)) for o, g in zip(outs, gouts)]
+        )
         if not want or not pairs:
             return [None] * len(leaves)
         with torch.enable_grad():
-            got = iter(torch.autograd.grad([o for o, _ in pairs], want, [g for _, g in pairs], allow_unused=True,
-                                           retain_graph=True))
+            got = iter(
+                torch.autograd.grad(
+                    [o for o, _ in pairs], want, [g for _, g in pairs], allow_unused=True, retain_graph=True
+                )
+            )
         res = [next(got) if t.requires_grad else None for t in leaves]
         for w, real in zip(weights, step.sig.shared):
             if w.requires_grad:
@@ -404,7 +436,9 @@ class Accumulator:
         for w, ds, xs in self.flat.values():
             self.add(w, _rows(xs).t() @ _rows(ds))
         for (_, pad), (w, ds, ids) in self.lookups.items():
-            self.add(w, torch.ops.aten.embedding_dense_backward(_rows(ds), torch.cat(ids), w.shape[0], pad, False))
+            self.add(
+                w, torch.ops.aten.embedding_dense_backward(_rows(ds), torch.cat(ids), w.shape[0], pad, False)
+            )
         for w, b, ds, xs in self.products.values():
             d = _rows(ds)
             if w.requires_grad:

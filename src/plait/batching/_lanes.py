@@ -1,4 +1,5 @@
 """Runs the function for every example, each in a seat (lane) of its own that can wait for a value."""
+
 from __future__ import annotations
 
 import gc
@@ -43,13 +44,19 @@ class _State:
     def __init__(self) -> None:
         self.grad = torch.is_grad_enabled()
         self.inference = torch.is_inference_mode_enabled()
-        self.autocast = tuple((d, torch.is_autocast_enabled(d), torch.get_autocast_dtype(d)) for d in ("cpu", "cuda"))
+        self.autocast = tuple(
+            (d, torch.is_autocast_enabled(d), torch.get_autocast_dtype(d)) for d in ("cpu", "cuda")
+        )
         self.default = torch.get_default_dtype()
         self.any_autocast = private.any_autocast()
 
     def differs(self, other: _State) -> bool:
         return (self.grad, self.inference, self.autocast, self.default) != (
-            other.grad, other.inference, other.autocast, other.default)
+            other.grad,
+            other.inference,
+            other.autocast,
+            other.default,
+        )
 
     def install(self) -> None:
         torch._C._set_grad_enabled(self.grad)
@@ -63,7 +70,9 @@ class _State:
 class Lanes:
     """The hub: starts lanes, flushes when all of them wait or are done, answers, closes."""
 
-    def __init__(self, rt: LaneRuntime, func: Callable[..., Any], calls: list[tuple[tuple[Any, ...], dict[str, Any]]]) -> None:
+    def __init__(
+        self, rt: LaneRuntime, func: Callable[..., Any], calls: list[tuple[tuple[Any, ...], dict[str, Any]]]
+    ) -> None:
         self.rt = rt
         self.func = func
         self.calls = calls
@@ -80,7 +89,7 @@ class Lanes:
         mode = LaneMode()
         before = local.rt
         depth = private.mode_count()
-        collecting = gc.isenabled()                           # all of it is alive until the end: nothing to look for
+        collecting = gc.isenabled()  # all of it is alive until the end: nothing to look for
         gc.disable()
         mode.__enter__()
         self.depth = depth + 1
@@ -148,21 +157,30 @@ class Lanes:
         lane = rt.lane
         me = getcurrent()
         if me is not self.current:
-            raise BatchError("a value was read in another greenlet than the example's own; read it in the function itself")
+            raise BatchError(
+                "a value was read in another greenlet than the example's own; read it in the function itself"
+            )
         base = self.base
-        changed = (torch.is_grad_enabled() is not base.grad or private.any_autocast() or base.any_autocast
-                   or torch.is_inference_mode_enabled() is not base.inference or torch.get_default_dtype() is not base.default)
+        changed = (
+            torch.is_grad_enabled() is not base.grad
+            or private.any_autocast()
+            or base.any_autocast
+            or torch.is_inference_mode_enabled() is not base.inference
+            or torch.get_default_dtype() is not base.default
+        )
         if changed:
             state = _State()
             if state.inference != self.base.inference:
-                raise BatchError(f"a value is read inside torch.inference_mode() (example {lane}); use torch.no_grad() there")
+                raise BatchError(
+                    f"a value is read inside torch.inference_mode() (example {lane}); use torch.no_grad() there"
+                )
             self.base.install()
         n = private.mode_count()
         popped = []
         if n != self.depth:
             while private.mode_count() > self.depth:
                 popped.append(private.pop_mode())
-            if n < self.depth:                                # we are inside our own mode: PyTorch has set it aside
+            if n < self.depth:  # we are inside our own mode: PyTorch has set it aside
                 private.push_mode(LaneMode())
         self.waiting.append((lane, me, request))
         answer: Any = None

@@ -1,4 +1,5 @@
 """The tensor that one example's code sees: shape and dtype are known, the numbers come later."""
+
 from __future__ import annotations
 
 import operator
@@ -10,8 +11,8 @@ import torch
 from torch import Tensor
 
 from plait._errors import PlaitError
-from plait.batching._current import Runtime, local
 from plait.batching._core_choice import LazyBase
+from plait.batching._current import Runtime, local
 from plait.batching._meta import Meta
 
 
@@ -45,7 +46,7 @@ class Alias:
     __slots__ = ("chain", "grad", "root", "seen")
 
     def __init__(self, root: Lazy, chain: tuple[Any, ...], seen: int, grad: bool = True) -> None:
-        self.grad = grad                                      # taken while gradients were on
+        self.grad = grad  # taken while gradients were on
         self.root = root
         self.chain = chain
         self.seen = seen
@@ -70,7 +71,12 @@ class Test:
         return bool(_COMPARE[self.name](v, c))
 
 
-_COMPARE: dict[str, Callable[[Any, Any], bool]] = {"lt": operator.lt, "le": operator.le, "gt": operator.gt, "ge": operator.ge}
+_COMPARE: dict[str, Callable[[Any, Any], bool]] = {
+    "lt": operator.lt,
+    "le": operator.le,
+    "gt": operator.gt,
+    "ge": operator.ge,
+}
 _TESTED = frozenset({torch.float32, torch.float64, torch.int64, torch.int32})
 
 
@@ -78,13 +84,22 @@ def _comparison(name: str) -> Callable[[Any, Any], Any]:
     def op(self: Lazy, other: Any) -> Any:
         rt = local.rt
         m = self.meta
-        if rt is not None and rt.core is not None and (type(other) is float or type(other) is int) and m.rows == 1 \
-                and m.numel == 1 and m.dtype in _TESTED and self.lane == rt.lane and (m.dtype.is_floating_point or type(other) is int):
+        if (
+            rt is not None
+            and rt.core is not None
+            and (type(other) is float or type(other) is int)
+            and m.rows == 1
+            and m.numel == 1
+            and m.dtype in _TESTED
+            and self.lane == rt.lane
+            and (m.dtype.is_floating_point or type(other) is int)
+        ):
             e = self.extra
             if type(e) is not Alias and type(e) is not Test and type(e) is not Written:
                 frozen = Lazy(self.slot, m, self.lane, e if e is INPUT or type(e) is Const else None)
                 return Lazy(-1, m.truth(), self.lane, Test(name, frozen, other))
         return (rt or runtime()).emit(name, (self, other), {})
+
     return op
 
 
@@ -100,7 +115,8 @@ def runtime() -> Runtime:
     if rt is None:
         raise BatchError(
             "a value of one example was used after plait.batch had returned; return it from the function instead of "
-            "keeping it in a list, an attribute or a global")
+            "keeping it in a list, an attribute or a global"
+        )
     return rt
 
 
@@ -110,6 +126,7 @@ def _emit(name: str, *args: Any, **kwargs: Any) -> Any:
 
 def _call(name: str, *args: Any, **kwargs: Any) -> Any:
     from plait.batching._dispatch import call
+
     return call(name, args, kwargs)
 
 
@@ -117,24 +134,28 @@ def _binary(name: str) -> Callable[[Any, Any], Any]:
     def op(self: Lazy, other: Any) -> Any:
         rt = local.rt
         return (rt or runtime()).emit(name, (self, other), {})
+
     return op
 
 
 def _reflected(name: str) -> Callable[[Any, Any], Any]:
     def op(self: Lazy, other: Any) -> Any:
         return runtime().emit(name, (other, self), {})
+
     return op
 
 
 def _unary(name: str) -> Callable[[Any], Any]:
     def op(self: Lazy) -> Any:
         return runtime().emit(name, (self,), {})
+
     return op
 
 
 def _inplace(name: str) -> Callable[[Any, Any], Any]:
     def op(self: Lazy, other: Any) -> Any:
         return _call(name, self, other)
+
     return op
 
 
@@ -151,6 +172,7 @@ class Lazy(LazyBase):
     @classmethod
     def __torch_function__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         from plait.batching._dispatch import torch_function
+
         return torch_function(func, args, kwargs or {})
 
     # ------------------------------------------------------------------ known without computing
@@ -159,6 +181,7 @@ class Lazy(LazyBase):
         rt = local.rt
         if rt is not None and rt.tracing:
             from plait.batching._dispatch import traced_shape
+
             return traced_shape(rt, self)
         return self.meta.shape
 
@@ -215,7 +238,9 @@ class Lazy(LazyBase):
 
     @data.setter
     def data(self, value: Any) -> NoReturn:
-        raise BatchError("`.data = ` is not possible inside plait.batch; write x.copy_(value) under torch.no_grad()")
+        raise BatchError(
+            "`.data = ` is not possible inside plait.batch; write x.copy_(value) under torch.no_grad()"
+        )
 
     def __len__(self) -> int:
         if not self.meta.shape:
@@ -228,8 +253,11 @@ class Lazy(LazyBase):
             return _logged(self.extra.answer())
         n = self.meta.numel
         if n != 1:
-            raise RuntimeError("Boolean value of Tensor with more than one value is ambiguous" if n else
-                               "Boolean value of Tensor with no values is ambiguous")
+            raise RuntimeError(
+                "Boolean value of Tensor with more than one value is ambiguous"
+                if n
+                else "Boolean value of Tensor with no values is ambiguous"
+            )
         return bool(_logged(bool(_number(self))))
 
     def __int__(self) -> int:
@@ -253,7 +281,11 @@ class Lazy(LazyBase):
         return _logged(runtime().read(self))
 
     def __repr__(self, **kw: Any) -> str:
-        return repr(real(self)) if local.rt is not None and not local.rt.tracing else f"<value of plait.batch {self.meta}>"
+        return (
+            repr(real(self))
+            if local.rt is not None and not local.rt.tracing
+            else f"<value of plait.batch {self.meta}>"
+        )
 
     def __format__(self, spec: str) -> str:
         return format(real(self), spec)
@@ -264,13 +296,15 @@ class Lazy(LazyBase):
 
     def numpy(self, *, force: bool = False) -> Any:
         if self.meta.tracks and not force:
-            raise RuntimeError("Can't call numpy() on Tensor that requires grad. Use tensor.detach().numpy() instead.")
+            raise RuntimeError(
+                "Can't call numpy() on Tensor that requires grad. Use tensor.detach().numpy() instead."
+            )
         return real(self).detach().numpy()
 
     # ------------------------------------------------------------------ indexing
     def __getitem__(self, index: Any) -> Any:
         rt = local.rt
-        if rt is not None and rt.core is not None:            # x[t] is a name for a row, no call
+        if rt is not None and rt.core is not None:  # x[t] is a name for a row, no call
             row = rt.core.one_row(self, index)
             if row is not NotImplemented:
                 return row
@@ -307,10 +341,12 @@ class Lazy(LazyBase):
         what = getattr(Tensor, name)
         if not callable(what):
             from plait.batching._dispatch import unsupported_attribute
+
             return unsupported_attribute(self, name)
 
         def method(*args: Any, **kwargs: Any) -> Any:
             return _call(name, self, *args, **kwargs)
+
         return method
 
     # ------------------------------------------------------------------ operators
@@ -365,6 +401,7 @@ def _comparable(other: Any) -> bool:
 
 def len_of(x: Lazy) -> int:
     from plait.batching._dispatch import traced_len
+
     rt = local.rt
     return traced_len(rt, x) if rt is not None and rt.tracing else x.meta.shape[0]
 

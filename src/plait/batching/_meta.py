@@ -1,4 +1,5 @@
 """What is known of a value before it is computed: shape, dtype, device, and which rows of which space hold it."""
+
 from __future__ import annotations
 
 from math import prod
@@ -35,13 +36,15 @@ class Meta(MetaBase):
     `lead` is 1 where the first dimension counts rows of the space and 0 where the whole value is one row.
     """
 
-    __slots__ = ("device", "dtype", "shape", "space", "numel", "_detached", "_truth")
+    __slots__ = ("_detached", "_truth", "device", "dtype", "numel", "shape", "space")
 
-    def __init__(self, shape: tuple[int, ...], dtype: torch.dtype, device: torch.device, tracks: bool, lead: int) -> None:
+    def __init__(
+        self, shape: tuple[int, ...], dtype: torch.dtype, device: torch.device, tracks: bool, lead: int
+    ) -> None:
         self.shape: Final = torch.Size(shape)
         self.dtype: Final = dtype
         self.device: Final = device
-        self.tracks = tracks                              # requires_grad
+        self.tracks = tracks  # requires_grad
         self.numel: Final = prod(shape)
         self._truth: Meta | None = None
         self._detached: Meta | None = None
@@ -83,14 +86,16 @@ def default_lead(shape: tuple[int, ...], dtype: torch.dtype) -> int:
     return int(len(shape) >= 2 or (len(shape) == 1 and not dtype.is_floating_point and not dtype.is_complex))
 
 
-def meta_of(shape: tuple[int, ...], dtype: torch.dtype, device: torch.device, tracks: bool, lead: int | None = None) -> Meta:
+def meta_of(
+    shape: tuple[int, ...], dtype: torch.dtype, device: torch.device, tracks: bool, lead: int | None = None
+) -> Meta:
     shape = tuple(shape)
     if lead is None:
         lead = default_lead(shape, dtype)
     key = (shape, dtype, device, tracks, lead)
     found = _METAS.get(key)
     if found is None:
-        if len(_METAS) > 100_000:                         # only ever a cache; identity matters within one run
+        if len(_METAS) > 100_000:  # only ever a cache; identity matters within one run
             _METAS.clear()
         found = _METAS[key] = Meta(shape, dtype, device, tracks, lead)
     return found

@@ -1,4 +1,5 @@
 """From what the lanes returned to what the caller gets; one autograd node for the whole batch."""
+
 from __future__ import annotations
 
 from collections.abc import Sequence
@@ -23,8 +24,10 @@ class Output:
 
     __slots__ = ("index", "live", "shape", "space", "tracks")
 
-    def __init__(self, space: Space, index: Tensor, shape: tuple[int, ...], tracks: bool, live: Tensor | None) -> None:
-        self.live = live                                      # which rows want a gradient, where not all do
+    def __init__(
+        self, space: Space, index: Tensor, shape: tuple[int, ...], tracks: bool, live: Tensor | None
+    ) -> None:
+        self.live = live  # which rows want a gradient, where not all do
         self.space = space
         self.index = index
         self.shape = shape
@@ -45,7 +48,7 @@ class BatchNode(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, *gouts: Tensor | None) -> Any:
-        leaves = ctx.saved_tensors                            # also PyTorch's own check for writes since the forward
+        leaves = ctx.saved_tensors  # also PyTorch's own check for writes since the forward
         holder: _Holder = ctx.holder
         if torch.is_grad_enabled():
             return (None, *holder.plain(leaves, gouts))
@@ -75,7 +78,9 @@ class _Holder:
         """Frees the saved numbers, as PyTorch does after a backward pass that need not be repeated."""
         self.ex = None
 
-    def grads(self, leaves: Sequence[Tensor], gouts: Sequence[Tensor | None], needs: Sequence[bool]) -> list[Tensor | None]:
+    def grads(
+        self, leaves: Sequence[Tensor], gouts: Sequence[Tensor | None], needs: Sequence[bool]
+    ) -> list[Tensor | None]:
         ex = self.ex
         assert ex is not None
         seeds = []
@@ -93,7 +98,7 @@ class _Holder:
             for leaf in self.rows.get(key, ()):
                 buf = rows.get(leaf.meta.space)
                 if buf is not None:
-                    part = buf[leaf.row:leaf.row + leaf.meta.rows].reshape(t.shape)
+                    part = buf[leaf.row : leaf.row + leaf.meta.rows].reshape(t.shape)
                     g = part if g is None else g + part
             if g is None and key in self.zero:
                 g = torch.zeros_like(t)
@@ -108,7 +113,11 @@ class _Holder:
         want = [t for t in leaves if t.requires_grad]
         if not pairs or not want:
             return [None] * len(leaves)
-        got = iter(torch.autograd.grad([o for o, _ in pairs], want, [g for _, g in pairs], create_graph=True, allow_unused=True))
+        got = iter(
+            torch.autograd.grad(
+                [o for o, _ in pairs], want, [g for _, g in pairs], create_graph=True, allow_unused=True
+            )
+        )
         return [next(got) if t.requires_grad else None for t in leaves]
 
 
@@ -126,8 +135,9 @@ def as_row(rt: LaneRuntime, x: Any, lane: int) -> Lazy:
     return rt.promote(x)
 
 
-def collect(rt: LaneRuntime, columns: list[list[Lazy]], layout: torch.layout, parameters: list[Tensor]
-            ) -> list[tuple[str, Any]]:
+def collect(
+    rt: LaneRuntime, columns: list[list[Lazy]], layout: torch.layout, parameters: list[Tensor]
+) -> list[tuple[str, Any]]:
     """For each column (one result of all lanes) a stacked tensor, or parts of different shapes."""
     ex = rt.exec
     outputs: list[Output] = []
@@ -137,7 +147,7 @@ def collect(rt: LaneRuntime, columns: list[list[Lazy]], layout: torch.layout, pa
         space = metas[0].space
         tracks = any(m.tracks for m in metas)
         if any(m.space is not space for m in metas):
-            shapes.append(None)                               # nothing in common: one output each
+            shapes.append(None)  # nothing in common: one output each
             for x in column:
                 outputs.append(_output(rt, [x], x.meta.space, tuple(x.meta.shape), x.meta.tracks))
             continue
@@ -179,7 +189,9 @@ def _jagged(values: Tensor, lengths: list[int]) -> Tensor:
     return torch.nested.nested_tensor_from_jagged(values, offsets)  # type: ignore[no-any-return]
 
 
-def _output(rt: LaneRuntime, column: list[Lazy], space: Space, shape: tuple[int, ...], tracks: bool) -> Output:
+def _output(
+    rt: LaneRuntime, column: list[Lazy], space: Space, shape: tuple[int, ...], tracks: bool
+) -> Output:
     row_of = rt.core.row_of
     rows: list[int] = []
     for x in column:

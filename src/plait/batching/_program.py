@@ -3,6 +3,7 @@
 Each value has a per-example shape; in memory it is one tensor with the batch in front: `[n, *shape]`, or for a
 ragged value (rows of another number per example) `[N, *shape[1:]]` with all rows of all examples after one another.
 """
+
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
@@ -42,14 +43,18 @@ class Rows:
     @property
     def sizes(self) -> Tensor:
         if self._t is None:
-            self._t = torch.tensor(self.lengths if self.lengths is not None else [1] * self.n, device=self.device)
+            self._t = torch.tensor(
+                self.lengths if self.lengths is not None else [1] * self.n, device=self.device
+            )
         return self._t
 
     @property
     def owner(self) -> Tensor:
         """For each row, its example."""
         if self._owner is None:
-            self._owner = torch.repeat_interleave(torch.arange(self.n, device=self.device), self.sizes, output_size=self.total)
+            self._owner = torch.repeat_interleave(
+                torch.arange(self.n, device=self.device), self.sizes, output_size=self.total
+            )
         return self._owner
 
 
@@ -76,9 +81,9 @@ class Instr:
     consts: tuple[Any, ...]
     outs: tuple[int, ...]
     fn: Callable[..., Any]
-    rows: bool = False                        # fn takes the `Rows` first
-    func_name: str = ""                       # what the person called, for reports
-    opaque: bool = False                      # no direct batched form: vmap, or one by one
+    rows: bool = False  # fn takes the `Rows` first
+    func_name: str = ""  # what the person called, for reports
+    opaque: bool = False  # no direct batched form: vmap, or one by one
 
 
 @dataclass(slots=True)

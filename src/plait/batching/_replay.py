@@ -1,4 +1,5 @@
 """A run once more through plain autograd: for gradients of gradients."""
+
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
@@ -18,7 +19,9 @@ if TYPE_CHECKING:
 def replay(ex: Executor, leaves: Mapping[int, Tensor], outputs: Sequence[Any]) -> list[Tensor]:
     """The outputs as differentiable functions of `leaves` (by id of the tensor that the run used)."""
     with private.DisableTorchFunction(), torch.enable_grad(), sdpa_kernel(SDPBackend.MATH):
-        rows: dict[Space, Tensor] = {s: a.buf[:ex.rt.core.used(a.number)].detach() for s, a in ex.arenas.items()}
+        rows: dict[Space, Tensor] = {
+            s: a.buf[: ex.rt.core.used(a.number)].detach() for s, a in ex.arenas.items()
+        }
         for leaf in ex.leaves:
             t = leaves.get(id(leaf.tensor))
             if t is not None and leaf.meta.rows:
@@ -45,8 +48,10 @@ def _step(step: Any, rows: dict[Space, Tensor], leaves: Mapping[int, Tensor]) ->
         outs = step.saved[3](args)
     else:
         batch = [(step.rows.total if ragged else step.rows.n, *inner) for inner, ragged, _, _ in sig.in_metas]
-        xs = [a.reshape(shape) if sig.program.vals[v].tracks else a.detach().reshape(shape)
-              for a, shape, v in zip(args, batch, sig.program.ins)]
+        xs = [
+            a.reshape(shape) if sig.program.vals[v].tracks else a.detach().reshape(shape)
+            for a, shape, v in zip(args, batch, sig.program.ins)
+        ]
         shared = [leaves.get(id(w), w) for w in sig.shared]
         outs = sig.replay(step.rows, xs, shared)
     for (space, at, k), o in zip(step.outs, outs):

@@ -1,4 +1,5 @@
 """What a batched run did: groups and widths, flushes and why, what ran alone."""
+
 from __future__ import annotations
 
 from collections import Counter
@@ -89,8 +90,10 @@ class Report:
         if self.loop:
             return f"plait.batch: {self.examples} examples as a plain loop: {self.loop}"
         n = sum(g.groups for g in self.groups.values())
-        lines = [f"plait.batch: {self.examples} examples, {self.calls} calls in {n} groups (mean width {self.width:.1f}), "
-                 f"{self.flushes} flushes"]
+        lines = [
+            f"plait.batch: {self.examples} examples, {self.calls} calls in {n} groups (mean width {self.width:.1f}), "
+            f"{self.flushes} flushes"
+        ]
         for g in sorted(self.groups.values(), key=lambda g: -g.calls):
             lines.append(f"  {g.name:<28} {g.calls:>8} calls  {g.groups:>6} groups  width {g.width:>7.1f}")
         for where, n in self.reads.most_common(5):

@@ -1,4 +1,5 @@
 """Records the calls of all lanes as waiting nodes; runs them in groups when somebody needs a number."""
+
 from __future__ import annotations
 
 from collections.abc import Callable
@@ -11,7 +12,19 @@ from plait.batching import _torch_private as private
 from plait.batching._build import SMALL, LaneRows, build, fast_key
 from plait.batching._core_choice import Core, Entry
 from plait.batching._current import Runtime
-from plait.batching._dispatch import _TRAINS, _row_chain, call, fresh, function_of, has_lazy, refuse, shared_source, site, site_key, unwrap
+from plait.batching._dispatch import (
+    _TRAINS,
+    _row_chain,
+    call,
+    fresh,
+    function_of,
+    has_lazy,
+    refuse,
+    shared_source,
+    site,
+    site_key,
+    unwrap,
+)
 from plait.batching._execute import Executor
 from plait.batching._lazy import INPUT, Alias, BatchError, Const, Lazy, Written
 from plait.batching._meta import Meta, Space, meta_of
@@ -22,38 +35,80 @@ from plait.batching._trace import shares_memory
 
 # Positions that hold weights: the tensor itself is part of the signature.  Anywhere else a shared tensor becomes a row.
 WEIGHTS: dict[str, frozenset[int]] = {
-    "linear": frozenset({1, 2}), "embedding": frozenset({1}), "layer_norm": frozenset({2, 3}), "table_lookup": frozenset({1}),
-    "matmul": frozenset({0, 1}), "mm": frozenset({0, 1}), "mv": frozenset({0, 1}), "bmm": frozenset({0, 1}),
-    "addmm": frozenset({0, 1, 2}), "batch_norm": frozenset({1, 2, 3, 4}), "group_norm": frozenset({2, 3}),
-    "rms_norm": frozenset({2}), "bilinear": frozenset({2, 3})}
+    "linear": frozenset({1, 2}),
+    "embedding": frozenset({1}),
+    "layer_norm": frozenset({2, 3}),
+    "table_lookup": frozenset({1}),
+    "matmul": frozenset({0, 1}),
+    "mm": frozenset({0, 1}),
+    "mv": frozenset({0, 1}),
+    "bmm": frozenset({0, 1}),
+    "addmm": frozenset({0, 1, 2}),
+    "batch_norm": frozenset({1, 2, 3, 4}),
+    "group_norm": frozenset({2, 3}),
+    "rms_norm": frozenset({2}),
+    "bilinear": frozenset({2, 3}),
+}
 ALL = frozenset(range(32))
-DATA_FIRST = frozenset({"cat", "stack", "cross_entropy", "nll_loss", "where", "assign", "view_scatter", "add", "sub", "mul",
-                        "div", "maximum", "minimum", "lerp", "eq", "ne", "lt", "le", "gt", "ge", "mse_loss", "l1_loss",
-                        "smooth_l1_loss", "binary_cross_entropy", "binary_cross_entropy_with_logits", "index_put",
-                        "scaled_dot_product_attention", "cell"})
+DATA_FIRST = frozenset(
+    {
+        "cat",
+        "stack",
+        "cross_entropy",
+        "nll_loss",
+        "where",
+        "assign",
+        "view_scatter",
+        "add",
+        "sub",
+        "mul",
+        "div",
+        "maximum",
+        "minimum",
+        "lerp",
+        "eq",
+        "ne",
+        "lt",
+        "le",
+        "gt",
+        "ge",
+        "mse_loss",
+        "l1_loss",
+        "smooth_l1_loss",
+        "binary_cross_entropy",
+        "binary_cross_entropy_with_logits",
+        "index_put",
+        "scaled_dot_product_attention",
+        "cell",
+    }
+)
 
 
 class LaneRuntime(Runtime, LaneRows):
     """The runtime of one call of a batched function."""
 
-    def __init__(self, report: Report, randomness: str, device: torch.device, names: Callable[[Tensor], str]) -> None:
+    def __init__(
+        self, report: Report, randomness: str, device: torch.device, names: Callable[[Tensor], str]
+    ) -> None:
         super().__init__()
         self.report = report
         self.randomness = randomness
         self.names = names
         self.device = device
-        self.core = Core(Lazy, INPUT, torch.is_grad_enabled, private.any_autocast, components, Tensor, nn.Parameter)
+        self.core = Core(
+            Lazy, INPUT, torch.is_grad_enabled, private.any_autocast, components, Tensor, nn.Parameter
+        )
         self.entries: dict[tuple[Any, ...], Entry] = self.core.entries
         self.sigs: dict[tuple[Any, ...], Sig] = {}
         self.sig_list: list[Sig] = []
-        self.families: dict[Any, Any] = {}                    # ragged calls by what they are apart from the length
+        self.families: dict[Any, Any] = {}  # ragged calls by what they are apart from the length
         self.spaces: dict[Space, int] = {}
         self.take = self.core.take
         self.record = self.core.record
         self.exec = Executor(self)
         self.promoted: dict[int, tuple[Tensor, Lazy]] = {}
         self.calls: dict[Any, Any] = {}
-        self.keep: list[Any] = []                             # whatever is known by its id() must stay alive
+        self.keep: list[Any] = []  # whatever is known by its id() must stay alive
         self.random_calls: dict[int, int] = {}
         self.viewed: set[int] = set()
         self.module_kinds: dict[Any, str] = {}
@@ -72,7 +127,9 @@ class LaneRuntime(Runtime, LaneRows):
                 return joined
         key: list[Any] = [name, torch.is_grad_enabled(), private.autocast_state()]
         ins: list[Lazy] = []
-        shared = WEIGHTS.get(name, ALL if name not in DATA_FIRST else frozenset()) if type(name) is str else ALL
+        shared = (
+            WEIGHTS.get(name, ALL if name not in DATA_FIRST else frozenset()) if type(name) is str else ALL
+        )
         lazy = False
         for i, a in enumerate(args):
             if type(a) is Lazy and a.extra is None:
@@ -131,9 +188,11 @@ class LaneRuntime(Runtime, LaneRows):
         key.append(scalar_key(a))
         return False
 
-    def _scan_shared(self, t: Tensor, handle: Lazy | None, key: list[Any], ins: list[Lazy], weight: bool) -> bool:
+    def _scan_shared(
+        self, t: Tensor, handle: Lazy | None, key: list[Any], ins: list[Lazy], weight: bool
+    ) -> bool:
         if not self.is_row(t, weight):
-            key.append(("shared", id(t)))                     # writes to it are refused while lanes run
+            key.append(("shared", id(t)))  # writes to it are refused while lanes run
             if id(t) not in self.promoted:
                 self.keep.append(t)
             return False
@@ -150,7 +209,7 @@ class LaneRuntime(Runtime, LaneRows):
                 meta = meta_of(tuple(t.shape), t.dtype, t.device, t.requires_grad)
                 x = Lazy(self.take(meta.rows), meta, self.lane, None)
                 self.exec.add_leaf(t, x.slot, meta)
-            found = self.promoted[id(t)] = (t, x)             # handed out as copies: a handle may be rebound by a write
+            found = self.promoted[id(t)] = (t, x)  # handed out as copies: a handle may be rebound by a write
         return Lazy(found[1].slot, found[1].meta, self.lane, None)
 
     def add_sig(self, sig: Sig) -> None:
@@ -170,13 +229,17 @@ class LaneRuntime(Runtime, LaneRows):
         return k
 
     def _foreign(self, x: Lazy) -> None:
-        refuse(f"example {self.lane} uses a value that example {x.lane} made" if x.lane >= 0 else
-               "a value from inside of a cell is used outside of it",
-               "each example must be a function of its own arguments; return the value instead of keeping it in an attribute, "
-               "a list or a global")
+        refuse(
+            f"example {self.lane} uses a value that example {x.lane} made"
+            if x.lane >= 0
+            else "a value from inside of a cell is used outside of it",
+            "each example must be a function of its own arguments; return the value instead of keeping it in an attribute, "
+            "a list or a global",
+        )
 
     def _all_shared(self, name: Any, args: Any, kwargs: Any) -> Any:
         from plait.batching.kernels.pointwise import OWN
+
         if name == "view_scatter":
             root, new, chain = unwrap(args)
             with private.DisableTorchFunction():
@@ -206,7 +269,9 @@ class LaneRuntime(Runtime, LaneRows):
             tracks = m.tracks and torch.is_grad_enabled()
             sig = self.exec.gather_sig(m.space, tracks)
             meta = meta_of((rows, *m.space.inner), m.dtype, m.device, tracks, 1)
-            self.entries[(m, rows, torch.is_grad_enabled())] = Entry(sig.index, rows, rows, (0,), (meta,), 1, None)
+            self.entries[(m, rows, torch.is_grad_enabled())] = Entry(
+                sig.index, rows, rows, (0,), (meta,), 1, None
+            )
             return Lazy(self.core.put(sig.index, rows, flat, rows), meta, self.lane, None)
         parts: list[Lazy] = []
         for x in xs:
@@ -232,9 +297,13 @@ class LaneRuntime(Runtime, LaneRows):
             tracks = tracks or m.tracks
             rows += m.rows
         tracks = tracks and torch.is_grad_enabled()
-        if tracks:                                            # a detached name shares rows that do want a gradient: copy those
-            parts = [self.emit("detach", (x,), {}) if not x.meta.tracks and x.extra is not None and x.extra is not INPUT
-                     else x for x in parts]
+        if tracks:  # a detached name shares rows that do want a gradient: copy those
+            parts = [
+                self.emit("detach", (x,), {})
+                if not x.meta.tracks and x.extra is not None and x.extra is not INPUT
+                else x
+                for x in parts
+            ]
         meta = meta_of((rows, *space.inner), space.dtype, space.device, tracks, 1)
         slot = parts[0].slot
         at = slot
@@ -244,7 +313,7 @@ class LaneRuntime(Runtime, LaneRows):
                 break
             at += x.meta.rows
         else:
-            return Lazy(slot, meta, self.lane, None)          # the rows already follow one another
+            return Lazy(slot, meta, self.lane, None)  # the rows already follow one another
         sig = self.exec.gather_sig(space, tracks)
         base = self.core.put(sig.index, rows, tuple([k for x in parts for k in (x.slot, x.meta.rows)]), rows)
         return Lazy(base, meta, self.lane, None)
@@ -277,17 +346,43 @@ class LaneRuntime(Runtime, LaneRows):
             return self._split(name, x, root, args[0])
         if name == "unsqueeze" and not m.lead and not kwargs and args and args[0] in (0, -len(m.shape) - 1):
             return self._row(x, root, 0, 1, 1)
-        if name == "squeeze" and m.lead and m.rows == 1 and not kwargs and args and args[0] in (0, -len(m.shape)):
+        if (
+            name == "squeeze"
+            and m.lead
+            and m.rows == 1
+            and not kwargs
+            and args
+            and args[0] in (0, -len(m.shape))
+        ):
             return self._row(x, root, 0, 1, 0)
         if name in ("select", "narrow") and m.lead and not kwargs and args and args[0] in (0, -len(m.shape)):
-            return self.rows_view("__getitem__", x, (args[1] if name == "select" else slice(args[1], args[1] + args[2]),), {}) \
-                if all(type(a) is int for a in args) and (name == "select" or 0 <= args[1] <= m.rows - args[2]) else None
+            return (
+                self.rows_view(
+                    "__getitem__",
+                    x,
+                    (args[1] if name == "select" else slice(args[1], args[1] + args[2]),),
+                    {},
+                )
+                if all(type(a) is int for a in args)
+                and (name == "select" or 0 <= args[1] <= m.rows - args[2])
+                else None
+            )
         if name in ("view", "reshape"):
             shape = args[0] if len(args) == 1 and isinstance(args[0], (tuple, list)) else args
-            if not m.lead and len(shape) == len(m.shape) + 1 and shape[0] in (1, -1) and tuple(shape[1:]) in (
-                    tuple(m.shape), (-1,) if shape[0] == 1 and len(m.shape) == 1 else ()):
+            if (
+                not m.lead
+                and len(shape) == len(m.shape) + 1
+                and shape[0] in (1, -1)
+                and tuple(shape[1:]) in (tuple(m.shape), (-1,) if shape[0] == 1 and len(m.shape) == 1 else ())
+            ):
                 return self._row(x, root, 0, 1, 1)
-            if m.lead and m.rows == 1 and len(m.shape) == 2 and len(shape) == 1 and shape[0] in (-1, m.shape[1]):
+            if (
+                m.lead
+                and m.rows == 1
+                and len(m.shape) == 2
+                and len(shape) == 1
+                and shape[0] in (-1, m.shape[1])
+            ):
                 return self._row(x, root, 0, 1, 0)
         return None
 
@@ -325,8 +420,13 @@ class LaneRuntime(Runtime, LaneRows):
     def shared_call(self, name: str, func: Any, args: Any, kwargs: Any) -> Any:
         """Runs once; every lane that makes the same call gets the same constant."""
         ids: list[Any] = []
-        key = (func if type(name) is not str or not name else name, torch.is_grad_enabled(), torch.get_default_dtype(),
-               _call_key(args, ids), _call_key(kwargs, ids))
+        key = (
+            func if type(name) is not str or not name else name,
+            torch.is_grad_enabled(),
+            torch.get_default_dtype(),
+            _call_key(args, ids),
+            _call_key(kwargs, ids),
+        )
         hit = self.calls.get(key)
         if hit is None:
             with private.DisableTorchFunction():
@@ -338,20 +438,25 @@ class LaneRuntime(Runtime, LaneRows):
         out, args = hit
         if isinstance(out, Tensor):
             return self.const(out, args)
-        return type(out)(self.const(o, args) if isinstance(o, Tensor) else o for o in out) if type(out) in (tuple, list) else (
-            tuple(self.const(o, args) if isinstance(o, Tensor) else o for o in out))
+        return (
+            type(out)(self.const(o, args) if isinstance(o, Tensor) else o for o in out)
+            if type(out) in (tuple, list)
+            else (tuple(self.const(o, args) if isinstance(o, Tensor) else o for o in out))
+        )
 
     def const(self, t: Tensor, args: Any) -> Any:
         if isinstance(args, (tuple, list)) and any(a is t for a in args):
-            return t                                          # x.contiguous() and its like gave the tensor itself
+            return t  # x.contiguous() and its like gave the tensor itself
         source = None
         if args and shares_memory(t, args):
             source = self.name_of(t)
             self.viewed.add(t.untyped_storage().data_ptr())
         elif not args or not any(isinstance(a, Tensor) for a in args):
             if t.numel() <= SMALL and not t.requires_grad:
-                return self.promote(t)                        # zeros(n) and its like: a row, which may be written
-        return Lazy(-1, meta_of(tuple(t.shape), t.dtype, t.device, t.requires_grad), self.lane, Const(t, source))
+                return self.promote(t)  # zeros(n) and its like: a row, which may be written
+        return Lazy(
+            -1, meta_of(tuple(t.shape), t.dtype, t.device, t.requires_grad), self.lane, Const(t, source)
+        )
 
     def own(self, x: Lazy) -> None:
         """A constant that this lane is about to write becomes a row of its own (its tensor is shared)."""
@@ -415,11 +520,15 @@ class LaneRuntime(Runtime, LaneRows):
             for r, x in zip(reals, lazies):
                 if x.meta.tracks and grad:
                     r.requires_grad_(True)
+
             def again(xs: list[Tensor]) -> list[Any]:
                 out = func(*_plug(spec[0], xs), **_plug(spec[1], xs))
                 return [out] if isinstance(out, Tensor) else list(out)
+
             res = again(reals)
-        many = name in ("unique", "unique_consecutive", "histogram", "nonzero_tuple") and len(res) > 1 or name == "where"
+        many = (
+            name in ("unique", "unique_consecutive", "histogram", "nonzero_tuple") and len(res) > 1
+        ) or name == "where"
         outs = self.exec.add_alone(res, reals, lazies, again)
         return tuple(outs) if many else outs[0]
 
@@ -428,7 +537,8 @@ class LaneRuntime(Runtime, LaneRows):
         if self.randomness == "error":
             raise BatchError(
                 f"`{name}` draws random numbers ({site()}, example {self.lane}): pass randomness='different' to draw for each "
-                "example (another stream than the loop's), 'same' to give all examples the same draw, or .eval() the model")
+                "example (another stream than the loop's), 'same' to give all examples the same draw, or .eval() the model"
+            )
         self.random_calls[self.lane] = k = self.random_calls.get(self.lane, -1) + 1
         f = func if func is not None else function_of(name)
         with torch.random.fork_rng(devices=[], enabled=self.randomness == "same"):
@@ -437,8 +547,20 @@ class LaneRuntime(Runtime, LaneRows):
             return self._draw(name, f, args, kwargs)
 
     def _draw(self, name: str, f: Any, args: Any, kwargs: Any) -> Any:
-        if name in ("dropout", "alpha_dropout_", "dropout1d", "dropout2d", "dropout3d", "feature_dropout", "native_dropout") and \
-                type(args[0]) is Lazy and _TRAINS.get(name):
+        if (
+            name
+            in (
+                "dropout",
+                "alpha_dropout_",
+                "dropout1d",
+                "dropout2d",
+                "dropout3d",
+                "feature_dropout",
+                "native_dropout",
+            )
+            and type(args[0]) is Lazy
+            and _TRAINS.get(name)
+        ):
             x, p = args[0], args[1] if len(args) > 1 else kwargs.get("p", 0.5)
             with private.DisableTorchFunction():
                 mask = f(torch.ones(x.meta.shape, dtype=x.meta.dtype, device=x.meta.device), p, True)
@@ -449,21 +571,26 @@ class LaneRuntime(Runtime, LaneRows):
         if name.endswith("_") and type(args[0]) is Lazy:
             x = args[0]
             with private.DisableTorchFunction():
-                drawn = f(torch.empty(x.meta.shape, dtype=x.meta.dtype, device=x.meta.device), *self.reals(args[1:]),
-                          **self.reals(kwargs))
+                drawn = f(
+                    torch.empty(x.meta.shape, dtype=x.meta.dtype, device=x.meta.device),
+                    *self.reals(args[1:]),
+                    **self.reals(kwargs),
+                )
             return call("copy_", (x, self.private(drawn)), {})
         if name.endswith("_"):
             refuse(f"`{name}` writes to {self.name_of(args[0])}", "draw into a new tensor")
         if name.endswith("_like"):
             x = args[0]
             with private.DisableTorchFunction():
-                return self.private(f(torch.empty(tuple(x.shape), dtype=x.dtype, device=x.device), *args[1:], **kwargs))
+                return self.private(
+                    f(torch.empty(tuple(x.shape), dtype=x.dtype, device=x.device), *args[1:], **kwargs)
+                )
         if has_lazy(args) or has_lazy(kwargs):
             if name in ("gumbel_softmax", "rrelu", "alpha_dropout", "feature_alpha_dropout"):
                 return self.alone(name, f, args, kwargs)
             with private.DisableTorchFunction():
                 pass
-            reals = self.reals(args), self.reals(kwargs)      # the draw itself has no derivative
+            reals = self.reals(args), self.reals(kwargs)  # the draw itself has no derivative
             with private.DisableTorchFunction():
                 return self.private(f(*reals[0], **reals[1]))
         with private.DisableTorchFunction():
@@ -495,7 +622,9 @@ def _call_key(a: Any, ids: list[Any]) -> Any:
 
 
 def _tensors_in(out: Any) -> bool:
-    return isinstance(out, Tensor) or (isinstance(out, (tuple, list)) and any(isinstance(o, Tensor) for o in out))
+    return isinstance(out, Tensor) or (
+        isinstance(out, (tuple, list)) and any(isinstance(o, Tensor) for o in out)
+    )
 
 
 class _Hole:

@@ -1,4 +1,5 @@
 """The order of signatures: what feeds what."""
+
 from __future__ import annotations
 
 from collections.abc import Sequence

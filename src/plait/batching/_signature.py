@@ -1,4 +1,5 @@
 """What makes two waiting calls the same call: an interned signature per program and per set of shared tensors."""
+
 from __future__ import annotations
 
 from collections.abc import Iterator
@@ -24,22 +25,36 @@ def autocast(state: Any) -> Iterator[None]:
 class Sig:
     """One kind of call in one run; nodes with the same `Sig` may run together."""
 
-    __slots__ = ("autocast", "in_metas", "index", "kind", "name", "out_rows", "out_spaces", "out_tracks", "program", "ragged",
-                 "shared", "weights")
+    __slots__ = (
+        "autocast",
+        "in_metas",
+        "index",
+        "kind",
+        "name",
+        "out_rows",
+        "out_spaces",
+        "out_tracks",
+        "program",
+        "ragged",
+        "shared",
+        "weights",
+    )
 
-    def __init__(self, index: int, name: str, program: Program | None, shared: list[Tensor], kind: str = "program") -> None:
+    def __init__(
+        self, index: int, name: str, program: Program | None, shared: list[Tensor], kind: str = "program"
+    ) -> None:
         self.index = index
         self.name = name
         self.program = program
         self.shared = shared
         self.kind = kind
         self.ragged = False
-        self.autocast: Any = False                 # devices and dtypes, if autocast was on
-        self.in_metas: list[Any] = []              # (inner shape, ragged, space, rows per example or -1 for ragged)
+        self.autocast: Any = False  # devices and dtypes, if autocast was on
+        self.in_metas: list[Any] = []  # (inner shape, ragged, space, rows per example or -1 for ragged)
         self.out_spaces: list[Any] = []
-        self.out_rows: list[int] = []              # rows per example, or -1 for ragged
+        self.out_rows: list[int] = []  # rows per example, or -1 for ragged
         self.out_tracks: list[bool] = []
-        self.weights: list[Tensor] | None = None   # the shared tensors without their autograd history
+        self.weights: list[Tensor] | None = None  # the shared tensors without their autograd history
 
     def replay(self, rows: Rows, args: list[Tensor], shared: list[Tensor]) -> list[Tensor]:
         """The call through plain autograd."""

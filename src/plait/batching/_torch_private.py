@@ -1,4 +1,5 @@
 """Every private PyTorch name that batching leans on; checked against torch 2.13.0."""
+
 from __future__ import annotations
 
 from typing import Any

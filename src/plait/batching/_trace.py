@@ -1,4 +1,5 @@
 """Runs one-example code on symbols and writes down the batched instructions."""
+
 from __future__ import annotations
 
 from collections.abc import Callable
@@ -28,7 +29,9 @@ class RaggedDim(int):
         raise Abort
 
     __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = __truediv__ = __rtruediv__ = _no
-    __floordiv__ = __rfloordiv__ = __mod__ = __rmod__ = __pow__ = __rpow__ = __neg__ = __int__ = __float__ = _no
+    __floordiv__ = __rfloordiv__ = __mod__ = __rmod__ = __pow__ = __rpow__ = __neg__ = __int__ = __float__ = (
+        _no
+    )
     __lt__ = __le__ = __gt__ = __ge__ = __bool__ = _no
 
 
@@ -49,12 +52,18 @@ class Tracer(_current.Runtime):
         self.device = device
         self.lane = -1
         self.name = ""
-        self.strict = False                               # inside a person's cell: ragged lengths must not be used
+        self.strict = False  # inside a person's cell: ragged lengths must not be used
         self.ragged_len = 0
 
     # ------------------------------------------------------------------ values
-    def value(self, shape: tuple[int, ...], dtype: torch.dtype, tracks: bool, ragged: bool = False,
-              device: torch.device | None = None) -> Lazy:
+    def value(
+        self,
+        shape: tuple[int, ...],
+        dtype: torch.dtype,
+        tracks: bool,
+        ragged: bool = False,
+        device: torch.device | None = None,
+    ) -> Lazy:
         if ragged:
             self.ragged_len = shape[0]
         self.vals.append(Val(tuple(shape), dtype, ragged, tracks))
@@ -78,9 +87,18 @@ class Tracer(_current.Runtime):
         return ~k
 
     # ------------------------------------------------------------------ instructions
-    def op(self, op: str, fn: Callable[..., Any], ins: list[Any], outs: list[tuple[tuple[int, ...], torch.dtype]],
-           consts: tuple[Any, ...] = (), ragged: bool = False, rows: bool = False, opaque: bool = False,
-           tracks: bool | None = None) -> list[Lazy]:
+    def op(
+        self,
+        op: str,
+        fn: Callable[..., Any],
+        ins: list[Any],
+        outs: list[tuple[tuple[int, ...], torch.dtype]],
+        consts: tuple[Any, ...] = (),
+        ragged: bool = False,
+        rows: bool = False,
+        opaque: bool = False,
+        tracks: bool | None = None,
+    ) -> list[Lazy]:
         ids = []
         grad = False
         for x in ins:
@@ -93,11 +111,14 @@ class Tracer(_current.Runtime):
                     grad = grad or x.requires_grad
         grad = grad and torch.is_grad_enabled() if tracks is None else tracks
         res = [self.value(s, d, grad and (d.is_floating_point or d.is_complex), ragged) for s, d in outs]
-        self.code.append(Instr(op, tuple(ids), consts, tuple(r.slot for r in res), fn, rows, self.name, opaque))
+        self.code.append(
+            Instr(op, tuple(ids), consts, tuple(r.slot for r in res), fn, rows, self.name, opaque)
+        )
         return res
 
-    def infer(self, key: Any, func: Callable[..., Any], args: Any, kwargs: dict[str, Any]
-              ) -> list[tuple[tuple[int, ...], torch.dtype]]:
+    def infer(
+        self, key: Any, func: Callable[..., Any], args: Any, kwargs: dict[str, Any]
+    ) -> list[tuple[tuple[int, ...], torch.dtype]]:
         """Shapes and dtypes of `func`'s results for one example: the function itself, run on meta tensors."""
         with torch._C.DisableTorchFunction():
             cast = private.autocast_state()
@@ -105,7 +126,9 @@ class Tracer(_current.Runtime):
         found = _INFERRED.get(sig)
         if found is None:
             with torch._C.DisableTorchFunction(), torch.no_grad():
-                where = "meta" if cast is False else str(self.device)      # autocast knows nothing of meta tensors
+                where = (
+                    "meta" if cast is False else str(self.device)
+                )  # autocast knows nothing of meta tensors
                 out = func(*_to_meta(args, where), **_to_meta(kwargs, where))
             many = not isinstance(out, Tensor)
             outs = list(out) if many else [out]
@@ -123,26 +146,47 @@ class Tracer(_current.Runtime):
     def _finish(self, ins: list[Lazy], outs: list[Lazy]) -> Program:
         keep = {o.slot for o in outs}
         code: list[Instr] = []
-        for i in reversed(self.code):                     # what nothing uses does not run
+        for i in reversed(self.code):  # what nothing uses does not run
             if any(o in keep for o in i.outs):
                 code.append(i)
                 keep.update(k for k in i.ins if k >= 0)
         code.reverse()
         ragged = any(self.vals[x.slot].ragged for x in ins)
         desc = tuple((v.inner, v.dtype, v.ragged, v.tracks) for v in (self.vals[x.slot] for x in ins))
-        key = (desc, tuple((i.op, i.ins, i.consts, i.outs) for i in code), tuple(o.slot for o in outs),
-               tuple((self.vals[o].inner, self.vals[o].dtype, self.vals[o].ragged, self.vals[o].tracks)
-                     for i in code for o in i.outs),
-               tuple((tuple(w.shape), w.dtype, w.requires_grad) for w in self.shared), self.device)
-        return Program(self.vals, tuple(x.slot for x in ins), tuple(o.slot for o in outs), code, len(self.shared), key,
-                       ragged, None, sorted({i.func_name or i.op for i in code if i.opaque}))
+        key = (
+            desc,
+            tuple((i.op, i.ins, i.consts, i.outs) for i in code),
+            tuple(o.slot for o in outs),
+            tuple(
+                (self.vals[o].inner, self.vals[o].dtype, self.vals[o].ragged, self.vals[o].tracks)
+                for i in code
+                for o in i.outs
+            ),
+            tuple((tuple(w.shape), w.dtype, w.requires_grad) for w in self.shared),
+            self.device,
+        )
+        return Program(
+            self.vals,
+            tuple(x.slot for x in ins),
+            tuple(o.slot for o in outs),
+            code,
+            len(self.shared),
+            key,
+            ragged,
+            None,
+            sorted({i.func_name or i.op for i in code if i.opaque}),
+        )
 
     # ------------------------------------------------------------------ helpers of the batched forms
     def reshape(self, x: Lazy, shape: tuple[int, ...]) -> Lazy:
         v = self.vals[x.slot]
         shape = tuple(int.__int__(s) for s in shape)
         if v.ragged:
-            if not shape or shape[0] != v.shape[0] or (0 in v.shape and 0 not in v.shape[1:] and v.shape[1:] != shape[1:]):
+            if (
+                not shape
+                or shape[0] != v.shape[0]
+                or (0 in v.shape and 0 not in v.shape[1:] and v.shape[1:] != shape[1:])
+            ):
                 raise NoRule
             inner = shape[1:]
             if prod(inner) != prod(v.shape[1:]):
@@ -151,8 +195,14 @@ class Tracer(_current.Runtime):
             inner = shape
         if inner == v.inner:
             return self.op("alias", lambda a: a, [x], [(shape, v.dtype)], ragged=v.ragged)[0]
-        return self.op("reshape", lambda a: a.reshape(a.shape[0], *inner), [x], [(shape, v.dtype)], (inner,),
-                       ragged=v.ragged)[0]
+        return self.op(
+            "reshape",
+            lambda a: a.reshape(a.shape[0], *inner),
+            [x],
+            [(shape, v.dtype)],
+            (inner,),
+            ragged=v.ragged,
+        )[0]
 
     def align(self, x: Lazy, rank: int) -> Lazy:
         """The same value with ones in front of its inner shape, up to `rank` inner dimensions."""
@@ -162,13 +212,25 @@ class Tracer(_current.Runtime):
             return x
         inner = (1,) * missing + v.inner
         shape = (v.shape[0], *inner) if v.ragged else inner
-        return self.op("reshape", lambda a: a.reshape(a.shape[0], *inner), [x], [(shape, v.dtype)], (inner,),
-                       ragged=v.ragged)[0]
+        return self.op(
+            "reshape",
+            lambda a: a.reshape(a.shape[0], *inner),
+            [x],
+            [(shape, v.dtype)],
+            (inner,),
+            ragged=v.ragged,
+        )[0]
 
     def spread(self, w: Tensor, like: Lazy, ragged: bool, shape: tuple[int, ...]) -> Lazy:
         """A shared tensor once per example (or per ragged row), without copying it."""
-        return self.op("spread", lambda t, a: t.expand(a.shape[0], *t.shape), [w, like], [(shape, w.dtype)],
-                       ragged=ragged, tracks=w.requires_grad and torch.is_grad_enabled())[0]
+        return self.op(
+            "spread",
+            lambda t, a: t.expand(a.shape[0], *t.shape),
+            [w, like],
+            [(shape, w.dtype)],
+            ragged=ragged,
+            tracks=w.requires_grad and torch.is_grad_enabled(),
+        )[0]
 
     def check_ragged(self, shape: tuple[int, ...], tensors: list[Any]) -> None:
         for x in tensors:
@@ -180,6 +242,7 @@ class Tracer(_current.Runtime):
         args, kwargs = self._inputs(args), self._inputs(kwargs)
         if not (has_lazy(args) or has_lazy(kwargs)):
             from plait.batching.kernels.pointwise import OWN
+
             f = OWN.get(name) or (function_of(name) if type(name) is str else name)
             return self.shared_call(name, f, args, kwargs)
         return lower(self, name, args, kwargs)
@@ -191,7 +254,9 @@ class Tracer(_current.Runtime):
             if type(e) is Const:
                 return e.tensor
             if a.lane != -1:
-                raise CellError("uses a value of the surrounding code that is not among its arguments; pass it in")
+                raise CellError(
+                    "uses a value of the surrounding code that is not among its arguments; pass it in"
+                )
             if e is not None:
                 fresh(self, a)
             return a
@@ -218,15 +283,24 @@ class Tracer(_current.Runtime):
 
     def const(self, t: Tensor, args: Any) -> Lazy:
         from plait.batching._dispatch import shared_source
+
         mine = not shares_memory(t, args)
-        return Lazy(-1, meta_of(tuple(t.shape), t.dtype, t.device, t.requires_grad), -1,
-                    Const(t, None if mine else shared_source(t)))
+        return Lazy(
+            -1,
+            meta_of(tuple(t.shape), t.dtype, t.device, t.requires_grad),
+            -1,
+            Const(t, None if mine else shared_source(t)),
+        )
 
     def read(self, x: Lazy) -> Any:
-        raise CellError("reads a value (an if, .item(), print or an index), which a cell must not; take the decision outside")
+        raise CellError(
+            "reads a value (an if, .item(), print or an index), which a cell must not; take the decision outside"
+        )
 
     def alone(self, name: str, func: Any, args: Any, kwargs: Any) -> Any:
-        raise CellError(f"calls {name}, whose result has a length that depends on the numbers; call it outside of the cell")
+        raise CellError(
+            f"calls {name}, whose result has a length that depends on the numbers; call it outside of the cell"
+        )
 
     def reals(self, a: Any) -> Any:
         raise CellError("reads a value, which a cell must not; take the decision outside")
@@ -236,6 +310,7 @@ class Tracer(_current.Runtime):
 
     def name_of(self, x: Tensor) -> str:
         from plait.batching._dispatch import shared_source
+
         return shared_source(x)
 
     def own(self, x: Lazy) -> None:

@@ -1,4 +1,5 @@
 """Results as flat lists: tuples, named tuples, lists and dicts; everything else is a leaf."""
+
 from __future__ import annotations
 
 from typing import Any
@@ -17,7 +18,9 @@ class Tree:
     def describe(self) -> str:
         if self.kind is None:
             return "one value"
-        return f"a {self.kind.__name__} of {len(self.parts)}" + (f" with keys {list(self.keys)}" if self.keys else "")
+        return f"a {self.kind.__name__} of {len(self.parts)}" + (
+            f" with keys {list(self.keys)}" if self.keys else ""
+        )
 
 
 LEAF = Tree(None, None, [])
@@ -39,8 +42,12 @@ def _flatten(x: Any, leaves: list[Any]) -> Tree:
 
 
 def same_tree(a: Tree, b: Tree) -> bool:
-    return a.kind is b.kind and a.keys == b.keys and len(a.parts) == len(b.parts) and all(
-        same_tree(x, y) for x, y in zip(a.parts, b.parts))
+    return (
+        a.kind is b.kind
+        and a.keys == b.keys
+        and len(a.parts) == len(b.parts)
+        and all(same_tree(x, y) for x, y in zip(a.parts, b.parts))
+    )
 
 
 def unflatten(tree: Tree, leaves: list[Any]) -> Any:
@@ -53,4 +60,5 @@ def unflatten(tree: Tree, leaves: list[Any]) -> Any:
         if t.kind is dict:
             return dict(zip(t.keys, parts))
         return t.kind(*parts) if hasattr(t.kind, "_fields") else t.kind(parts)
+
     return make(tree)

@@ -1,4 +1,5 @@
 """The table of batched forms, and what stands in where it has no row: `torch.vmap`, then one example after another."""
+
 from __future__ import annotations
 
 from collections.abc import Callable
@@ -22,6 +23,7 @@ def rule(*names: str) -> Callable[[Lowering], Lowering]:
         for n in names:
             LOWER[n] = f
         return f
+
     return add
 
 
@@ -105,6 +107,7 @@ def freeze(a: Any) -> Any:
 
 def torch_callable(name: Any) -> Callable[..., Any]:
     from plait.batching._dispatch import function_of
+
     return function_of(name) if type(name) is str else name  # type: ignore[no-any-return]
 
 
@@ -150,4 +153,5 @@ def rep(t: Tracer, x: Lazy) -> Lazy:
 
     def fn(rows: Rows, a: Tensor) -> Tensor:
         return a.index_select(0, rows.owner) if rows.total != rows.n or rows.equal != 1 else a
+
     return t.op("rep", fn, [x], [((t.ragged_len, *v.shape), v.dtype)], ragged=True, rows=True)[0]

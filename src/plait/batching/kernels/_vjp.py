@@ -1,4 +1,5 @@
 """Hand-made forward and backward lines, one rule an op; an op without a row here keeps to autograd."""
+
 from __future__ import annotations
 
 from collections.abc import Callable
@@ -59,6 +60,7 @@ def send(w: Writer, k: Any, out: int, expr: str, into: str | None = None) -> Non
 
 def dtypes_equal(w: Writer, i: Instr) -> None:
     from plait.batching._codegen import Unsupported
+
     d = w.p.vals[i.outs[0]].dtype
     if any(k >= 0 and w.p.vals[k].dtype != d for k in i.ins):
         raise Unsupported
@@ -79,8 +81,13 @@ def _fused_add(w: Writer, i: Instr, a: Any, b: Any) -> bool:
         if delayed is None:
             continue
         o = i.outs[0]
-        mine = w.single(x) and x in w.maker and x not in w.gates and w.maker[x].op in ("linear", "matmul_w", "add", "mul") \
+        mine = (
+            w.single(x)
+            and x in w.maker
+            and x not in w.gates
+            and w.maker[x].op in ("linear", "matmul_w", "add", "mul")
             and x not in w.delayed
+        )
         if delayed[0] == "mm":
             call = f"{delayed[1]}, {delayed[2]}"
             if o in w.out_of:
@@ -110,6 +117,7 @@ def _add(w: Writer, i: Instr) -> None:
 
 def _two(w: Writer, i: Instr) -> list[Any]:
     from plait.batching._codegen import Unsupported
+
     dtypes_equal(w, i)
     args = w.args_of(i)
     if len(args) != 2:
@@ -134,8 +142,15 @@ def _mul(w: Writer, i: Instr) -> None:
     a, b = _two(w, i)
     o = i.outs[0]
     users = w.users.get(o, [])
-    if (w.single(o) and users[0].op == "add" and isinstance(a, int) and isinstance(b, int) and a >= 0 and b >= 0
-            and w.later(users[0], o)):
+    if (
+        w.single(o)
+        and users[0].op == "add"
+        and isinstance(a, int)
+        and isinstance(b, int)
+        and a >= 0
+        and b >= 0
+        and w.later(users[0], o)
+    ):
         w.delayed[o] = ("mul", w.use(a), w.use(b))
         return
     w.set(o, "mul", f"{w.use(a)}, {w.use(b)}")
@@ -160,6 +175,7 @@ def _plain2(func: str) -> Lines:
     def forward(w: Writer, i: Instr) -> None:
         a, b = _two(w, i)
         w.set(i.outs[0], func, f"{w.use(a)}, {w.use(b)}")
+
     return forward
 
 
@@ -172,8 +188,10 @@ VJP["div"] = Rule(_plain2("div"), _div_back)
 # ---------------------------------------------------------------------- elementwise, one operand
 def unary(name: str, back: str, into: str | None = None) -> None:
     """`back` in terms of {g}, {x} (the operand) and {y} (the result)."""
+
     def forward(w: Writer, i: Instr) -> None:
         from plait.batching._codegen import Unsupported
+
         if len(i.ins) != 1 or i.consts[-1] is not None:
             raise Unsupported
         w.set(i.outs[0], f"torch.{name}", w.use(i.ins[0]), out=name != "relu")
@@ -181,6 +199,7 @@ def unary(name: str, back: str, into: str | None = None) -> None:
     def backward(w: Writer, i: Instr) -> None:
         names = {"g": w.grad(i.outs[0]), "x": w.name(i.ins[0]), "y": f"v{i.outs[0]}"}
         w.give(i.ins[0], back.format(**names), into.format(**names, out="{}") if into else None)
+
     VJP[name] = Rule(forward, backward)
 
 
@@ -209,6 +228,7 @@ VJP["alias"] = VJP["clone"] = Rule(_same, _pass)
 # ---------------------------------------------------------------------- products with weights
 def _linear(w: Writer, i: Instr) -> None:
     from plait.batching._codegen import Unsupported
+
     dtypes_equal(w, i)
     x, k = i.ins[0], i.ins[1]
     o = i.outs[0]
@@ -218,7 +238,12 @@ def _linear(w: Writer, i: Instr) -> None:
     if bias is not None and bias >= 0:
         raise Unsupported
     if len(w.inner(x)) != 1:
-        w.set(o, "linear", f"{w.use(x)}, {w.name(k)}" + (f", {w.name(bias)}" if bias is not None else ""), out=False)
+        w.set(
+            o,
+            "linear",
+            f"{w.use(x)}, {w.name(k)}" + (f", {w.name(bias)}" if bias is not None else ""),
+            out=False,
+        )
         return
     users = w.users.get(o, [])
     if bias is None and w.single(o) and users[0].op == "add" and w.later(users[0], o):
@@ -237,8 +262,14 @@ def _linear_back(w: Writer, i: Instr) -> None:
     if flat:
         w.bwd.append(f"acc.linear(S[{~k}], {f'S[{~b}]' if b is not None else None}, {g}, {w.name(x)})")
     else:
-        w.bwd.append(f"acc.linear(S[{~k}], {f'S[{~b}]' if b is not None else None}, {g}.flatten(0, -2), {w.name(x)}.flatten(0, -2))")
-    w.give(x, f"mm({g}, W[{~k}])" if flat else f"matmul({g}, W[{~k}])", f"mm({g}, W[{~k}], out={{}})" if flat else None)
+        w.bwd.append(
+            f"acc.linear(S[{~k}], {f'S[{~b}]' if b is not None else None}, {g}.flatten(0, -2), {w.name(x)}.flatten(0, -2))"
+        )
+    w.give(
+        x,
+        f"mm({g}, W[{~k}])" if flat else f"matmul({g}, W[{~k}])",
+        f"mm({g}, W[{~k}], out={{}})" if flat else None,
+    )
 
 
 VJP["linear"] = Rule(_linear, _linear_back)
@@ -246,6 +277,7 @@ VJP["linear"] = Rule(_linear, _linear_back)
 
 def _matmul_w(w: Writer, i: Instr) -> None:
     from plait.batching._codegen import Unsupported
+
     dtypes_equal(w, i)
     x, k = i.ins
     o = i.outs[0]
@@ -328,6 +360,7 @@ def _cat(w: Writer, i: Instr) -> None:
 
 def _cat_back(w: Writer, i: Instr) -> None:
     from plait.batching._codegen import Unsupported
+
     if any(k < 0 for k in i.ins):
         raise Unsupported
     dtypes_equal(w, i)
@@ -348,6 +381,7 @@ def _stack(w: Writer, i: Instr) -> None:
 
 def _stack_back(w: Writer, i: Instr) -> None:
     from plait.batching._codegen import Unsupported
+
     if any(k < 0 for k in i.ins):
         raise Unsupported
     dtypes_equal(w, i)
@@ -366,6 +400,7 @@ def _reduction(mean: bool) -> Rule:
 
     def check(w: Writer, i: Instr) -> tuple[tuple[int, ...], bool]:
         from plait.batching._codegen import Unsupported
+
         dims, keep, rest = i.consts
         dtypes_equal(w, i)
         if rest or not dims:
@@ -389,6 +424,7 @@ def _reduction(mean: bool) -> Rule:
         if mean:
             g = f"({g} / {size})"
         w.give(x, f"{g}.expand{_shape(w, x)}")
+
     return Rule(forward, backward)
 
 
@@ -404,6 +440,7 @@ def _segment(mean: bool) -> Rule:
 
     def backward(w: Writer, i: Instr) -> None:
         w.give(i.ins[0], f"segment_spread(ctx, {w.grad(i.outs[0])}, {mean})")
+
     return Rule(forward, backward)
 
 
@@ -424,7 +461,9 @@ VJP["rep"] = Rule(_rep, _rep_back)
 
 def _spread(w: Writer, i: Instr) -> None:
     inner = w.inner(i.outs[0])
-    w.line(f"v{i.outs[0]} = {w.name(i.ins[0])}.expand({w.batch(i.outs[0])}{''.join(f', {s}' for s in inner)})")
+    w.line(
+        f"v{i.outs[0]} = {w.name(i.ins[0])}.expand({w.batch(i.outs[0])}{''.join(f', {s}' for s in inner)})"
+    )
 
 
 def _spread_back(w: Writer, i: Instr) -> None:
@@ -439,6 +478,7 @@ VJP["spread"] = Rule(_spread, _spread_back)
 def _softmax(name: str) -> Rule:
     def forward(w: Writer, i: Instr) -> None:
         from plait.batching._codegen import Unsupported
+
         d, more, rest = i.consts
         if rest or not isinstance(d, int) or more != (tuple, ()):
             raise Unsupported
@@ -448,6 +488,7 @@ def _softmax(name: str) -> Rule:
     def backward(w: Writer, i: Instr) -> None:
         o = i.outs[0]
         w.give(i.ins[0], f"{name}_back({w.grad(o)}, v{o}, {i.consts[0]}, v{o}.dtype)")
+
     return Rule(forward, backward)
 
 
@@ -457,6 +498,7 @@ VJP["log_softmax"] = _softmax("log_softmax")
 
 def _cross(w: Writer, i: Instr) -> None:
     from plait.batching._codegen import Unsupported
+
     skip, smooth = i.consts
     if smooth or any(k < 0 for k in i.ins):
         raise Unsupported
@@ -476,6 +518,7 @@ VJP["cross_entropy"] = Rule(_cross, _cross_back)
 
 def _embedding(w: Writer, i: Instr) -> None:
     from plait.batching._codegen import Unsupported
+
     ids, k = i.ins
     if ids < 0 or k >= 0:
         raise Unsupported

@@ -1,4 +1,5 @@
 """Self-attention over ragged rows: padded in buckets of similar length; nothing of the padding is ever visible."""
+
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
 
 Args = tuple[Any, ...]
 Kwargs = dict[str, Any]
-CALL_COST = 60_000                   # of one more attention call, in multiply-adds: what padding is weighed against
+CALL_COST = 60_000  # of one more attention call, in multiply-adds: what padding is weighed against
 
 
 def buckets(lengths: list[int], width: int) -> list[list[int]]:
@@ -28,7 +29,7 @@ def buckets(lengths: list[int], width: int) -> list[list[int]]:
         n = lengths[i]
         if res and (last := res[-1]):
             top = lengths[last[-1]]
-            extra = (n * n - top * top) * len(last) * width    # everyone in the bucket would be padded to n
+            extra = (n * n - top * top) * len(last) * width  # everyone in the bucket would be padded to n
             if waste + extra <= CALL_COST * 4:
                 last.append(i)
                 waste += extra
@@ -75,7 +76,9 @@ def ragged(rows: Rows, x: Tensor, heads: int, causal: bool) -> Tensor:
             continue
         at = torch.tensor([b * top + t for b, n in enumerate(ns) for t in range(n)], device=x.device)
         padded = x.new_zeros(len(ns) * top, x.shape[1]).index_copy(0, at, part).view(len(ns), top, -1)
-        live = (torch.arange(top, device=x.device) < torch.tensor(ns, device=x.device)[:, None])[:, None, None, :]
+        live = (torch.arange(top, device=x.device) < torch.tensor(ns, device=x.device)[:, None])[
+            :, None, None, :
+        ]
         if causal:
             live = live & torch.ones(top, top, dtype=torch.bool, device=x.device).tril()
         outs.append(dense(padded, heads, False, live).reshape(len(ns) * top, -1).index_select(0, at))
@@ -94,5 +97,7 @@ def self_attention(t: Tracer, name: str, args: Args, kwargs: Kwargs) -> Any:
     shape = (x.meta.shape[0], x.meta.shape[1] // 3)
     out = [(shape, x.meta.dtype)]
     if t.is_ragged(x):
-        return t.op(name, lambda r, a: ragged(r, a, heads, causal), [x], out, (heads, causal), ragged=True, rows=True)[0]
+        return t.op(
+            name, lambda r, a: ragged(r, a, heads, causal), [x], out, (heads, causal), ragged=True, rows=True
+        )[0]
     return t.op(name, lambda a: dense(a, heads, causal, None), [x], out, (heads, causal))[0]

@@ -1,4 +1,5 @@
 """Products with weights and with one another, embeddings, layer norm, attention."""
+
 from __future__ import annotations
 
 from math import prod
@@ -32,7 +33,9 @@ def linear(t: Tracer, name: str, args: Args, kwargs: Kwargs) -> Any:
         raise NoRule
     if isinstance(b, Lazy) or (b is not None and b.dim() != 1):
         return linear(t, name, (x, w), {}) + b
-    return t.op("linear", F.linear, [x, w] if b is None else [x, w, b], [(shape, dtype)], ragged=t.is_ragged(x))[0]
+    return t.op(
+        "linear", F.linear, [x, w] if b is None else [x, w, b], [(shape, dtype)], ragged=t.is_ragged(x)
+    )[0]
 
 
 @rule("matmul", "mm", "mv", "bmm", "dot", "inner", "vdot")
@@ -44,7 +47,7 @@ def matmul(t: Tracer, name: str, args: Args, kwargs: Kwargs) -> Any:
         raise NoRule
     ra, rb = len(a.shape), len(b.shape)
     ragged_a, ragged_b = t.is_ragged(a), t.is_ragged(b)
-    if ragged_b or (ragged_a and ra < 2):                     # would sum over the ragged dimension
+    if ragged_b or (ragged_a and ra < 2):  # would sum over the ragged dimension
         raise NoRule
     if not isinstance(b, Lazy):
         if rb > 2:
@@ -104,8 +107,13 @@ def bilinear(t: Tracer, name: str, args: Args, kwargs: Kwargs) -> Any:
     if t.is_ragged(a) and len(a.meta.shape) < 2:
         raise NoRule
     shape, dtype = t.infer(name, F.bilinear, (a, b, w, bias), {})[0]
-    return t.op("bilinear", F.bilinear, [a, b, w] if bias is None else [a, b, w, bias], [(shape, dtype)],
-                ragged=t.is_ragged(a))[0]
+    return t.op(
+        "bilinear",
+        F.bilinear,
+        [a, b, w] if bias is None else [a, b, w, bias],
+        [(shape, dtype)],
+        ragged=t.is_ragged(a),
+    )[0]
 
 
 @rule("embedding")
@@ -121,8 +129,14 @@ def embedding(t: Tracer, name: str, args: Args, kwargs: Kwargs) -> Any:
     pad = given.get("padding_idx")
     if pad is not None and pad < 0:
         pad += w.shape[0]
-    return t.op("embedding", lambda i, e: F.embedding(i, e, pad), [ids, w], [(shape, dtype)], (pad,),
-                ragged=t.is_ragged(ids))[0]
+    return t.op(
+        "embedding",
+        lambda i, e: F.embedding(i, e, pad),
+        [ids, w],
+        [(shape, dtype)],
+        (pad,),
+        ragged=t.is_ragged(ids),
+    )[0]
 
 
 def lookup_own(t: Tracer, ids: Any, w: Lazy) -> Any:
@@ -145,6 +159,7 @@ def layer_norm(t: Tracer, name: str, args: Args, kwargs: Kwargs) -> Any:
     def fn(a: Tensor, *p: Tensor) -> Tensor:
         it = iter(p)
         return F.layer_norm(a, shape, next(it) if has[0] else None, next(it) if has[1] else None, eps)
+
     return t.op("layer_norm", fn, ins, [(out, dtype)], (shape, has, eps), ragged=t.is_ragged(x))[0]
 
 
@@ -155,8 +170,14 @@ def rms_norm(t: Tracer, name: str, args: Args, kwargs: Kwargs) -> Any:
     out, dtype = t.infer(name, F.rms_norm, (x, shape, w, eps), {})[0]
     if not isinstance(x, Lazy) or isinstance(w, Lazy) or (t.is_ragged(x) and len(shape) >= len(out)):
         raise NoRule
-    return t.op("rms_norm", lambda a, *p: F.rms_norm(a, shape, *p, eps=eps), [x] if w is None else [x, w], [(out, dtype)],
-                (shape, eps), ragged=t.is_ragged(x))[0]
+    return t.op(
+        "rms_norm",
+        lambda a, *p: F.rms_norm(a, shape, *p, eps=eps),
+        [x] if w is None else [x, w],
+        [(out, dtype)],
+        (shape, eps),
+        ragged=t.is_ragged(x),
+    )[0]
 
 
 @rule("normalize")
@@ -169,7 +190,9 @@ def normalize(t: Tracer, name: str, args: Args, kwargs: Kwargs) -> Any:
     if not isinstance(dim, int) or rank == 0 or (ragged and dim % rank == 0):
         raise NoRule
     d = dim % rank + (0 if ragged else 1)
-    return t.op("normalize", lambda a: F.normalize(a, p, d, eps), [x], [(out, dtype)], (p, d, eps), ragged=ragged)[0]
+    return t.op(
+        "normalize", lambda a: F.normalize(a, p, d, eps), [x], [(out, dtype)], (p, d, eps), ragged=ragged
+    )[0]
 
 
 @rule("cosine_similarity")
@@ -177,7 +200,12 @@ def cosine_similarity(t: Tracer, name: str, args: Args, kwargs: Kwargs) -> Any:
     given = dict(zip(("x1", "x2", "dim", "eps"), args), **kwargs)
     a, b, dim, eps = given["x1"], given["x2"], given.get("dim", 1), given.get("eps", 1e-8)
     out, dtype = t.infer(name, F.cosine_similarity, (a, b, dim, eps), {})[0]
-    if not (isinstance(a, Lazy) and isinstance(b, Lazy)) or a.meta.shape != b.meta.shape or t.is_ragged(a) or t.is_ragged(b):
+    if (
+        not (isinstance(a, Lazy) and isinstance(b, Lazy))
+        or a.meta.shape != b.meta.shape
+        or t.is_ragged(a)
+        or t.is_ragged(b)
+    ):
         raise NoRule
     d = dim % len(a.meta.shape) + 1
     return t.op(name, lambda x, y: F.cosine_similarity(x, y, d, eps), [a, b], [(out, dtype)], (d, eps))[0]
@@ -191,7 +219,11 @@ def attention(t: Tracer, name: str, args: Args, kwargs: Kwargs) -> Any:
         t.random("scaled_dot_product_attention", None, args, kwargs)
     rest = {n: given[n] for n in ("is_causal", "scale", "enable_gqa") if n in given}
     tensors = [q, k, v] + ([] if mask is None else [mask])
-    if not all(isinstance(x, Lazy) for x in (q, k, v)) or any(t.is_ragged(x) for x in tensors) or len(q.meta.shape) < 2:
+    if (
+        not all(isinstance(x, Lazy) for x in (q, k, v))
+        or any(t.is_ragged(x) for x in tensors)
+        or len(q.meta.shape) < 2
+    ):
         raise NoRule
     if len({len(x.meta.shape) for x in (q, k, v)}) > 1:
         raise NoRule
@@ -201,6 +233,7 @@ def attention(t: Tracer, name: str, args: Args, kwargs: Kwargs) -> Any:
 
     def fn(a: Tensor, b: Tensor, c: Tensor, m: Tensor | None = None) -> Tensor:
         return F.scaled_dot_product_attention(a, b, c, m, **rest)
+
     return t.op("attention", fn, tensors, [(shape, dtype)], (freeze(rest), mask is None))[0]
 
 

@@ -1,4 +1,5 @@
 """Modules over sequences whose whole call is one ragged node."""
+
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
@@ -23,6 +24,7 @@ Kwargs = dict[str, Any]
 # ---------------------------------------------------------------------- recurrent networks
 def call_rnn(rt: LaneRuntime, m: nn.RNNBase, args: Args, kwargs: Kwargs) -> Any:
     from plait.batching._build import _entry, _lazies_metas, _other_length, fast_key
+
     if not kwargs:
         seen = rt.core.call((m, "rnn"), m.training, args)
         if seen is not NotImplemented:
@@ -55,8 +57,14 @@ def call_rnn(rt: LaneRuntime, m: nn.RNNBase, args: Args, kwargs: Kwargs) -> Any:
     key: list[Any] = [m, "rnn", m.training, torch.is_grad_enabled()]
     rt._scan(x, key, ins, False)
     for s in states:
-        rt._scan(rt.promote(s.extra.tensor if type(s) is Lazy else s)
-                 if type(s) is not Lazy or type(s.extra) is Const else s, key, ins, False)
+        rt._scan(
+            rt.promote(s.extra.tensor if type(s) is Lazy else s)
+            if type(s) is not Lazy or type(s.extra) is Const
+            else s,
+            key,
+            ins,
+            False,
+        )
     if len(ins) != 1 + len(states) or ins[0].meta.lead != 1:
         return NotImplemented
     key.append(tuple([id(w) for w in ws]))
@@ -72,7 +80,9 @@ def call_rnn(rt: LaneRuntime, m: nn.RNNBase, args: Args, kwargs: Kwargs) -> Any:
         outs = [((length, cfg.directions * cfg.hidden), x.dtype), (expected, x.dtype)]
         if cfg.mode == "LSTM":
             outs.append((expected, x.dtype))
-        res = t.op("rnn", rnn.plain(cfg, bool(states)), [*syms, *ws], outs, (cfg.key, bool(states)), rows=True)
+        res = t.op(
+            "rnn", rnn.plain(cfg, bool(states)), [*syms, *ws], outs, (cfg.key, bool(states)), rows=True
+        )
         t.vals[res[0].slot].ragged = True
         out: Any = (res[0], (res[1], res[2])) if cfg.mode == "LSTM" else (res[0], res[1])
         entry = _entry(rt, type(m).__name__, t, t.finish(syms, res), out, length, ins)
@@ -96,17 +106,40 @@ def _attend(m: nn.MultiheadAttention, x: Any, causal: bool) -> Any:
 
 
 def simple_attention(m: nn.MultiheadAttention) -> bool:
-    return bool(m._qkv_same_embed_dim and m.bias_k is None and m.bias_v is None and not m.add_zero_attn
-                and not (m.dropout and m.training))
+    return bool(
+        m._qkv_same_embed_dim
+        and m.bias_k is None
+        and m.bias_v is None
+        and not m.add_zero_attn
+        and not (m.dropout and m.training)
+    )
 
 
 def call_attention(rt: LaneRuntime, m: nn.MultiheadAttention, args: Args, kwargs: Kwargs) -> Any:
-    names = ("query", "key", "value", "key_padding_mask", "need_weights", "attn_mask", "average_attn_weights", "is_causal")
+    names = (
+        "query",
+        "key",
+        "value",
+        "key_padding_mask",
+        "need_weights",
+        "attn_mask",
+        "average_attn_weights",
+        "is_causal",
+    )
     given = dict(zip(names, args), **kwargs)
     x = given["query"]
-    if given["key"] is not x or given["value"] is not x or given.get("need_weights", True) or not simple_attention(m):
+    if (
+        given["key"] is not x
+        or given["value"] is not x
+        or given.get("need_weights", True)
+        or not simple_attention(m)
+    ):
         return NotImplemented
-    if given.get("key_padding_mask") is not None or given.get("attn_mask") is not None or given.get("is_causal"):
+    if (
+        given.get("key_padding_mask") is not None
+        or given.get("attn_mask") is not None
+        or given.get("is_causal")
+    ):
         return NotImplemented
     y = _over_rows(rt, m, x, lambda v: _attend(m, v, False), m.batch_first)
     return y if y is NotImplemented else (y, None)
@@ -120,6 +153,7 @@ def _encoder_layer(m: nn.TransformerEncoderLayer, x: Any, causal: bool) -> Any:
 
     def norm(n: nn.LayerNorm, v: Any) -> Any:
         return F.layer_norm(v, n.normalized_shape, n.weight, n.bias, n.eps)
+
     if m.norm_first:
         x = x + _attend(m.self_attn, norm(m.norm1, x), causal)
         return x + feed(norm(m.norm2, x))
@@ -129,7 +163,11 @@ def _encoder_layer(m: nn.TransformerEncoderLayer, x: Any, causal: bool) -> Any:
 
 def call_encoder_layer(rt: LaneRuntime, m: nn.TransformerEncoderLayer, args: Args, kwargs: Kwargs) -> Any:
     given = dict(zip(("src", "src_mask", "src_key_padding_mask", "is_causal"), args), **kwargs)
-    if given.get("src_mask") is not None or given.get("src_key_padding_mask") is not None or given.get("is_causal"):
+    if (
+        given.get("src_mask") is not None
+        or given.get("src_key_padding_mask") is not None
+        or given.get("is_causal")
+    ):
         return NotImplemented
     parts = (m.dropout, m.dropout1, m.dropout2)
     if not simple_attention(m.self_attn) or (m.training and any(d.p for d in parts)):
@@ -142,6 +180,7 @@ def call_encoder_layer(rt: LaneRuntime, m: nn.TransformerEncoderLayer, args: Arg
 def _over_rows(rt: LaneRuntime, m: nn.Module, x: Any, form: Any, batch_first: bool) -> Any:
     """Applies a row-wise form to `[T, E]`; a batch dimension of one is taken off and put back."""
     from plait.batching._cells import call_cell
+
     if type(x) is not Lazy or x.dim() not in (2, 3):
         return NotImplemented
     where = None
@@ -160,6 +199,9 @@ def _over_rows(rt: LaneRuntime, m: nn.Module, x: Any, form: Any, batch_first: bo
 
 
 RAGGED_MODULES: dict[type, Any] = {
-    nn.RNN: call_rnn, nn.LSTM: call_rnn, nn.GRU: call_rnn, nn.MultiheadAttention: call_attention,
+    nn.RNN: call_rnn,
+    nn.LSTM: call_rnn,
+    nn.GRU: call_rnn,
+    nn.MultiheadAttention: call_attention,
     nn.TransformerEncoderLayer: call_encoder_layer,
 }

@@ -1,4 +1,5 @@
 """Elementwise ops: the batched form is the op itself, once the ranks are aligned."""
+
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
@@ -14,15 +15,126 @@ from plait.batching.kernels._table import LOWER, fill, freeze, rep, rule, split_
 if TYPE_CHECKING:
     from plait.batching._trace import Tracer
 
-NAMES = (
-    "tanh sigmoid relu exp log neg abs sqrt rsqrt sin cos tan asin acos atan sinh cosh asinh acosh atanh erf erfc erfinv "
-    "exp2 expm1 log1p log2 log10 square reciprocal sign sgn ceil floor round trunc frac positive lgamma digamma "
-    "add sub mul div pow maximum minimum fmax fmin atan2 fmod remainder floor_divide hypot copysign xlogy logaddexp "
-    "logaddexp2 eq ne lt le gt ge logical_and logical_or logical_xor logical_not bitwise_and bitwise_or bitwise_xor "
-    "bitwise_not bitwise_left_shift bitwise_right_shift isnan isinf isfinite isclose where clamp clamp_min clamp_max "
-    "addcmul addcdiv lerp masked_fill nan_to_num heaviside threshold relu6 elu selu celu gelu silu mish softplus "
-    "softsign leaky_relu logsigmoid hardtanh hardswish hardsigmoid hardshrink softshrink tanhshrink clone signbit "
-    "sinc logit rad2deg deg2rad angle float_power nextafter ldexp gcd lcm").split()
+NAMES = [
+    "tanh",
+    "sigmoid",
+    "relu",
+    "exp",
+    "log",
+    "neg",
+    "abs",
+    "sqrt",
+    "rsqrt",
+    "sin",
+    "cos",
+    "tan",
+    "asin",
+    "acos",
+    "atan",
+    "sinh",
+    "cosh",
+    "asinh",
+    "acosh",
+    "atanh",
+    "erf",
+    "erfc",
+    "erfinv",
+    "exp2",
+    "expm1",
+    "log1p",
+    "log2",
+    "log10",
+    "square",
+    "reciprocal",
+    "sign",
+    "sgn",
+    "ceil",
+    "floor",
+    "round",
+    "trunc",
+    "frac",
+    "positive",
+    "lgamma",
+    "digamma",
+    "add",
+    "sub",
+    "mul",
+    "div",
+    "pow",
+    "maximum",
+    "minimum",
+    "fmax",
+    "fmin",
+    "atan2",
+    "fmod",
+    "remainder",
+    "floor_divide",
+    "hypot",
+    "copysign",
+    "xlogy",
+    "logaddexp",
+    "logaddexp2",
+    "eq",
+    "ne",
+    "lt",
+    "le",
+    "gt",
+    "ge",
+    "logical_and",
+    "logical_or",
+    "logical_xor",
+    "logical_not",
+    "bitwise_and",
+    "bitwise_or",
+    "bitwise_xor",
+    "bitwise_not",
+    "bitwise_left_shift",
+    "bitwise_right_shift",
+    "isnan",
+    "isinf",
+    "isfinite",
+    "isclose",
+    "where",
+    "clamp",
+    "clamp_min",
+    "clamp_max",
+    "addcmul",
+    "addcdiv",
+    "lerp",
+    "masked_fill",
+    "nan_to_num",
+    "heaviside",
+    "threshold",
+    "relu6",
+    "elu",
+    "selu",
+    "celu",
+    "gelu",
+    "silu",
+    "mish",
+    "softplus",
+    "softsign",
+    "leaky_relu",
+    "logsigmoid",
+    "hardtanh",
+    "hardswish",
+    "hardsigmoid",
+    "hardshrink",
+    "softshrink",
+    "tanhshrink",
+    "clone",
+    "signbit",
+    "sinc",
+    "logit",
+    "rad2deg",
+    "deg2rad",
+    "angle",
+    "float_power",
+    "nextafter",
+    "ldexp",
+    "gcd",
+    "lcm",
+]
 
 
 def _assign(x: Tensor, v: Any) -> Tensor:
@@ -53,16 +165,35 @@ def func_of(name: str) -> Any:
 
 def pointwise(t: Tracer, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     kwargs = {k: v for k, v in kwargs.items() if not (k == "inplace" or (k == "memory_format"))}
-    if name in ("gelu", "leaky_relu", "elu", "selu", "celu", "silu", "mish", "hardtanh", "relu6", "hardswish",
-                "hardsigmoid", "threshold"):
+    if name in (
+        "gelu",
+        "leaky_relu",
+        "elu",
+        "selu",
+        "celu",
+        "silu",
+        "mish",
+        "hardtanh",
+        "relu6",
+        "hardswish",
+        "hardsigmoid",
+        "threshold",
+    ):
         args = tuple(a for i, a in enumerate(args) if not (isinstance(a, bool) and i == len(args) - 1))
     func = func_of(name)
     outs = t.infer(name, func, args, kwargs)
     return emit_pointwise(t, name, func, args, kwargs, outs[0])
 
 
-def emit_pointwise(t: Tracer, name: str, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any],
-                   out: tuple[tuple[int, ...], torch.dtype], consts: tuple[Any, ...] = ()) -> Lazy:
+def emit_pointwise(
+    t: Tracer,
+    name: str,
+    func: Any,
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+    out: tuple[tuple[int, ...], torch.dtype],
+    consts: tuple[Any, ...] = (),
+) -> Lazy:
     """An elementwise `func`; `out` is its per-example shape and dtype."""
     tensors: list[Any] = []
     spec = split_tensors((args, kwargs), tensors)
@@ -94,11 +225,20 @@ def emit_pointwise(t: Tracer, name: str, func: Any, args: tuple[Any, ...], kwarg
     if simple:
         fn = func
     else:
+
         def fn(*xs: Tensor) -> Any:
             a, k = fill(spec, xs)
             return func(*a, **k)
-    return t.op(name, fn, aligned, [out], (*consts, None if simple else freeze(spec)), ragged=ragged,
-                tracks=False if name == "detach" else None)[0]
+
+    return t.op(
+        name,
+        fn,
+        aligned,
+        [out],
+        (*consts, None if simple else freeze(spec)),
+        ragged=ragged,
+        tracks=False if name == "detach" else None,
+    )[0]
 
 
 for _n in (*NAMES, *OWN):

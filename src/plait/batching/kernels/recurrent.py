@@ -1,4 +1,5 @@
 """The fused cells of PyTorch, written out in ops that have direct batched forms."""
+
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any

@@ -1,4 +1,5 @@
 """`nn.RNN`, `nn.LSTM`, `nn.GRU` over sequences of any lengths: one node, run longest first as a shrinking prefix."""
+
 from __future__ import annotations
 
 from collections.abc import Sequence
@@ -54,11 +55,13 @@ class TimeMajor:
         start = torch.tensor([0, *self.sizes], device=lengths.device).cumsum(0)
         rank = torch.empty_like(order)
         rank[order] = torch.arange(len(order), device=lengths.device)
-        self.last = start[lengths - 1] + rank                 # time-major row of each example's last step
+        self.last = start[lengths - 1] + rank  # time-major row of each example's last step
         self.offsets: list[int] = start.tolist()
 
 
-def step_back_lstm(a: Tensor, d: Tensor, h: int, tc: Tensor, cp: Tensor | None, dh: Tensor, dc: Tensor) -> Tensor:
+def step_back_lstm(
+    a: Tensor, d: Tensor, h: int, tc: Tensor, cp: Tensor | None, dh: Tensor, dc: Tensor
+) -> Tensor:
     """Gradients of the gates of one step into `d`; returns the gradient of the cell state before it."""
     i, f, g, o = a.split(h, 1)
     di, df, dg, do = d.split(h, 1)
@@ -70,7 +73,7 @@ def step_back_lstm(a: Tensor, d: Tensor, h: int, tc: Tensor, cp: Tensor | None, 
         df.zero_()
     else:
         torch.mul(dc, cp, out=df)
-    aten.sigmoid_backward.grad_input(d[:, :2 * h], a[:, :2 * h], grad_input=d[:, :2 * h])
+    aten.sigmoid_backward.grad_input(d[:, : 2 * h], a[:, : 2 * h], grad_input=d[:, : 2 * h])
     aten.tanh_backward.grad_input(dg, g, grad_input=dg)
     aten.sigmoid_backward.grad_input(do, o, grad_input=do)
     return dc * f
@@ -79,7 +82,9 @@ def step_back_lstm(a: Tensor, d: Tensor, h: int, tc: Tensor, cp: Tensor | None, 
 class Direction:
     """One layer in one direction: forward keeps what backward needs."""
 
-    def __init__(self, cfg: Config, tm: TimeMajor, x: Tensor, w: Sequence[Tensor], h0: Tensor | None, c0: Tensor | None) -> None:
+    def __init__(
+        self, cfg: Config, tm: TimeMajor, x: Tensor, w: Sequence[Tensor], h0: Tensor | None, c0: Tensor | None
+    ) -> None:
         self.cfg, self.tm, self.x, self.w = cfg, tm, x, w
         self.h0, self.c0 = h0, c0
         k = cfg.hidden
@@ -99,7 +104,7 @@ class Direction:
     def _prev(self, t: int, of: Tensor, first: Tensor | None) -> Tensor | None:
         off = self.tm.offsets
         m = self.tm.sizes[t]
-        return of[off[t - 1]:off[t - 1] + m] if t else first
+        return of[off[t - 1] : off[t - 1] + m] if t else first
 
     def _lstm(self, wt: Tensor) -> None:
         k, off = self.cfg.hidden, self.tm.offsets
@@ -110,7 +115,7 @@ class Direction:
             if hp is not None:
                 a.addmm_(hp, wt)
             i, f, g, o = a.split(k, 1)
-            a[:, :2 * k].sigmoid_()
+            a[:, : 2 * k].sigmoid_()
             g.tanh_()
             o.sigmoid_()
             c = torch.mul(i, g, out=self.c[s])
@@ -129,7 +134,7 @@ class Direction:
         off = self.tm.offsets
         self.h = self.a
         for t in range(len(self.tm.sizes)):
-            a = self.a[off[t]:off[t + 1]]
+            a = self.a[off[t] : off[t + 1]]
             hp = self._prev(t, self.h, self.h0)
             if hp is not None:
                 a.addmm_(hp, wt)
@@ -148,18 +153,25 @@ class Direction:
                 torch.mm(hp, wt, out=gh)
             else:
                 torch.addmm(b, hp, wt, out=gh)
-            rz = a[:, :2 * k]
-            rz.add_(gh[:, :2 * k]).sigmoid_()
-            n = a[:, 2 * k:].addcmul_(a[:, :k], gh[:, 2 * k:]).tanh_()
-            z = a[:, k:2 * k]
+            rz = a[:, : 2 * k]
+            rz.add_(gh[:, : 2 * k]).sigmoid_()
+            n = a[:, 2 * k :].addcmul_(a[:, :k], gh[:, 2 * k :]).tanh_()
+            z = a[:, k : 2 * k]
             if hp is None:
                 torch.mul(1 - z, n, out=self.h[s])
             else:
                 torch.lerp(n, hp, z, out=self.h[s])
 
     # ------------------------------------------------------------------ the way back
-    def backward(self, gh: Tensor, gl: Tensor | None, gc: Tensor | None, need_x: bool, acc: Accumulator, real: Sequence[Tensor]
-                 ) -> tuple[Tensor | None, Tensor, Tensor | None]:
+    def backward(
+        self,
+        gh: Tensor,
+        gl: Tensor | None,
+        gc: Tensor | None,
+        need_x: bool,
+        acc: Accumulator,
+        real: Sequence[Tensor],
+    ) -> tuple[Tensor | None, Tensor, Tensor | None]:
         """`gh`: gradient of every step's output; `gl`, `gc`: of the last states, longest example first."""
         cfg, tm = self.cfg, self.tm
         sizes, off = tm.sizes, tm.offsets
@@ -171,7 +183,7 @@ class Direction:
         dc = gh.new_zeros(0, k)
         for t in range(len(sizes) - 1, -1, -1):
             m, n = sizes[t], dh.shape[0]
-            if n < m:                                         # examples whose last step this is join in
+            if n < m:  # examples whose last step this is join in
                 dh = torch.cat([dh, gl[n:m] if gl is not None else gh.new_zeros(m - n, k)])
                 if cfg.mode == "LSTM":
                     dc = torch.cat([dc, gc[n:m] if gc is not None else gh.new_zeros(m - n, k)])
@@ -201,26 +213,36 @@ class Direction:
         prev = [self._prev(t, self.h, self.h0) for t in range(len(sizes))]
         if prev[0] is None:
             if cfg.mode == "GRU" and cfg.bias and real[3].requires_grad:
-                acc.add(real[3], d2[:off[1]].sum(0))
+                acc.add(real[3], d2[: off[1]].sum(0))
             if len(sizes) > 1:
-                acc.linear(real[1], real[3] if cfg.mode == "GRU" and cfg.bias else None, d2[off[1]:],
-                           torch.cat([p for p in prev if p is not None]))
+                acc.linear(
+                    real[1],
+                    real[3] if cfg.mode == "GRU" and cfg.bias else None,
+                    d2[off[1] :],
+                    torch.cat([p for p in prev if p is not None]),
+                )
         else:
-            acc.linear(real[1], real[3] if cfg.mode == "GRU" and cfg.bias else None, d2,
-                       torch.cat([p for p in prev if p is not None]))
+            acc.linear(
+                real[1],
+                real[3] if cfg.mode == "GRU" and cfg.bias else None,
+                d2,
+                torch.cat([p for p in prev if p is not None]),
+            )
         return (d @ self.w[0] if need_x else None), dh, dc if cfg.mode == "LSTM" else None
 
-    def _gru_back(self, a: Tensor, d: Tensor, d2: Tensor, gh: Tensor, hp: Tensor | None, dh: Tensor) -> Tensor:
+    def _gru_back(
+        self, a: Tensor, d: Tensor, d2: Tensor, gh: Tensor, hp: Tensor | None, dh: Tensor
+    ) -> Tensor:
         k = self.cfg.hidden
         r, z, n = a.split(k, 1)
         dr, dz, dn = d.split(k, 1)
         torch.mul(dh, (hp - n) if hp is not None else -n, out=dz)
         torch.mul(dh, 1 - z, out=dn)
         aten.tanh_backward.grad_input(dn, n, grad_input=dn)
-        torch.mul(dn, gh[:, 2 * k:], out=dr)
-        aten.sigmoid_backward.grad_input(d[:, :2 * k], a[:, :2 * k], grad_input=d[:, :2 * k])
-        d2[:, :2 * k] = d[:, :2 * k]
-        torch.mul(dn, r, out=d2[:, 2 * k:])
+        torch.mul(dn, gh[:, 2 * k :], out=dr)
+        aten.sigmoid_backward.grad_input(d[:, : 2 * k], a[:, : 2 * k], grad_input=d[:, : 2 * k])
+        d2[:, : 2 * k] = d[:, : 2 * k]
+        torch.mul(dn, r, out=d2[:, 2 * k :])
         return torch.addmm(dh * z, d2, self.w[1])
 
 
@@ -242,10 +264,17 @@ class RNNKernel:
             parts = []
             for j in range(cfg.directions):
                 at = layer * cfg.directions + j
-                ws = w[at * cfg.per:(at + 1) * cfg.per]
+                ws = w[at * cfg.per : (at + 1) * cfg.per]
                 rows = tm.reverse if j else tm.forward
                 init = [s[:, at].index_select(0, tm.order) for s in states]
-                run = Direction(cfg, tm, x.index_select(0, rows), ws, init[0] if init else None, init[1] if len(init) > 1 else None)
+                run = Direction(
+                    cfg,
+                    tm,
+                    x.index_select(0, rows),
+                    ws,
+                    init[0] if init else None,
+                    init[1] if len(init) > 1 else None,
+                )
                 runs.append(run)
                 y = x.new_empty(x.shape[0], k)
                 y.index_copy_(0, rows, run.h)
@@ -257,8 +286,15 @@ class RNNKernel:
         outs[0].copy_(x)
         return tm, runs
 
-    def backward(self, ctx: Rows, saved: Any, gouts: list[Tensor], real: list[Tensor], w: list[Tensor], acc: Accumulator
-                 ) -> list[Tensor | None]:
+    def backward(
+        self,
+        ctx: Rows,
+        saved: Any,
+        gouts: list[Tensor],
+        real: list[Tensor],
+        w: list[Tensor],
+        acc: Accumulator,
+    ) -> list[Tensor | None]:
         cfg = self.cfg
         tm, runs = saved
         g = gouts[0]
@@ -271,8 +307,10 @@ class RNNKernel:
                 rows = tm.reverse if j else tm.forward
                 gl = gouts[1][:, at].index_select(0, tm.order)
                 gc = gouts[2][:, at].index_select(0, tm.order) if cfg.mode == "LSTM" else None
-                part = g[:, j * k:(j + 1) * k].index_select(0, rows)
-                dx, dh, dc = runs[at].backward(part, gl, gc, True, acc, real[at * cfg.per:(at + 1) * cfg.per])
+                part = g[:, j * k : (j + 1) * k].index_select(0, rows)
+                dx, dh, dc = runs[at].backward(
+                    part, gl, gc, True, acc, real[at * cfg.per : (at + 1) * cfg.per]
+                )
                 assert dx is not None
                 back = torch.empty_like(dx)
                 back.index_copy_(0, rows, dx)
@@ -287,23 +325,26 @@ class RNNKernel:
             g = gx
         res: list[Tensor | None] = [g]
         if self.has_state:
-            for s in gstates[:2 if cfg.mode == "LSTM" else 1]:
+            for s in gstates[: 2 if cfg.mode == "LSTM" else 1]:
                 # filled from the last layer to the first, directions in order
-                per = [s[i:i + dirs] for i in range(0, len(s), dirs)][::-1]
+                per = [s[i : i + dirs] for i in range(0, len(s), dirs)][::-1]
                 res.append(torch.stack([v for layer in per for v in layer], 1))
         return res
 
 
 def plain(cfg: Config, has_state: bool) -> Any:
     """The same through PyTorch's own packed sequences, for gradients of gradients."""
+
     def fn(rows: Rows, x: Tensor, *rest: Tensor) -> Any:
         n_states = (2 if cfg.mode == "LSTM" else 1) if has_state else 0
         states, weights = rest[:n_states], list(rest[n_states:])
         parts = x.split(rows.lengths or [1] * rows.n)
         outs, hs, cs = [], [], []
         for e, p in enumerate(parts):
-            h = [s[e] for s in states] or [x.new_zeros(cfg.layers * cfg.directions, cfg.hidden) for _ in range(
-                2 if cfg.mode == "LSTM" else 1)]
+            h = [s[e] for s in states] or [
+                x.new_zeros(cfg.layers * cfg.directions, cfg.hidden)
+                for _ in range(2 if cfg.mode == "LSTM" else 1)
+            ]
             y, last = _one(cfg, p, h, weights)
             outs.append(y)
             hs.append(last[0])
@@ -311,6 +352,7 @@ def plain(cfg: Config, has_state: bool) -> Any:
                 cs.append(last[1])
         res = [torch.cat(outs), torch.stack(hs)]
         return (*res, torch.stack(cs)) if cs else tuple(res)
+
     return fn
 
 
@@ -322,11 +364,11 @@ def _one(cfg: Config, x: Tensor, state: list[Tensor], w: list[Tensor]) -> tuple[
         parts = []
         for j in range(cfg.directions):
             at = layer * cfg.directions + j
-            ws = w[at * cfg.per:(at + 1) * cfg.per]
+            ws = w[at * cfg.per : (at + 1) * cfg.per]
             h, c = state[0][at], state[1][at] if len(state) > 1 else None
             gi = torch.nn.functional.linear(x, ws[0], ws[2] if cfg.bias else None)
             ys: list[Tensor] = [x] * x.shape[0]
-            for t in (range(x.shape[0] - 1, -1, -1) if j else range(x.shape[0])):
+            for t in range(x.shape[0] - 1, -1, -1) if j else range(x.shape[0]):
                 gh = torch.nn.functional.linear(h, ws[1], ws[3] if cfg.bias else None)
                 if cfg.mode == "LSTM":
                     i, f, g, o = (gi[t] + gh).chunk(4)
@@ -334,8 +376,8 @@ def _one(cfg: Config, x: Tensor, state: list[Tensor], w: list[Tensor]) -> tuple[
                     c = torch.sigmoid(f) * c + torch.sigmoid(i) * torch.tanh(g)
                     h = torch.sigmoid(o) * torch.tanh(c)
                 elif cfg.mode == "GRU":
-                    r, z = torch.sigmoid(gi[t, :2 * k] + gh[:2 * k]).chunk(2)
-                    n = torch.tanh(gi[t, 2 * k:] + r * gh[2 * k:])
+                    r, z = torch.sigmoid(gi[t, : 2 * k] + gh[: 2 * k]).chunk(2)
+                    n = torch.tanh(gi[t, 2 * k :] + r * gh[2 * k :])
                     h = n + z * (h - n)
                 else:
                     h = torch.tanh(gi[t] + gh) if cfg.mode == "RNN_TANH" else torch.relu(gi[t] + gh)

@@ -1,4 +1,5 @@
 """Tensor views, joins and indexing: the same call with the dimensions shifted past the batch."""
+
 from __future__ import annotations
 
 from math import prod
@@ -22,8 +23,14 @@ Kwargs = dict[str, Any]
 def reshaped(t: Tracer, name: str, args: Args, kwargs: Kwargs) -> Any:
     if name == "view" and len(args) == 2 and isinstance(args[1], torch.dtype):
         raise NoRule
-    shape, _ = t.infer(name, torch_callable("reshape" if name == "contiguous" else name) if name != "contiguous"
-                       else (lambda x, **k: x.contiguous()), args, kwargs)[0]
+    shape, _ = t.infer(
+        name,
+        torch_callable("reshape" if name == "contiguous" else name)
+        if name != "contiguous"
+        else (lambda x, **k: x.contiguous()),
+        args,
+        kwargs,
+    )[0]
     return t.reshape(args[0], shape)
 
 
@@ -66,7 +73,9 @@ def expanded(t: Tracer, name: str, args: Args, kwargs: Kwargs) -> Any:
             if shape[0] != v.shape[0] or len(shape) != len(v.shape):
                 raise NoRule
             inner = shape[1:]
-            return t.op("expand", lambda a: a.expand(a.shape[0], *inner), [x], [(shape, dtype)], (inner,), ragged=True)[0]
+            return t.op(
+                "expand", lambda a: a.expand(a.shape[0], *inner), [x], [(shape, dtype)], (inner,), ragged=True
+            )[0]
         x = t.align(x, len(shape))
         return t.op("expand", lambda a: a.expand(a.shape[0], *shape), [x], [(shape, dtype)], (shape,))[0]
     sizes = args[1] if len(args) == 2 and isinstance(args[1], (tuple, list)) else args[1:]
@@ -82,8 +91,14 @@ def narrow(t: Tracer, x: Lazy, dim: int, start: int, length: int) -> Lazy:
     if v.ragged and dim == 0:
         raise NoRule
     d = dim if v.ragged else dim + 1
-    return t.op("narrow", lambda a: a.narrow(d, start, length), [x], [(shape, v.dtype)], (d, start, length),
-                ragged=v.ragged)[0]
+    return t.op(
+        "narrow",
+        lambda a: a.narrow(d, start, length),
+        [x],
+        [(shape, v.dtype)],
+        (d, start, length),
+        ragged=v.ragged,
+    )[0]
 
 
 @rule("narrow")
@@ -138,7 +153,11 @@ def getitem(t: Tracer, name: str, args: Args, kwargs: Kwargs) -> Any:
     v = t.val(x)
     parts_: tuple[Any, ...] = index if isinstance(index, tuple) else (index,)
     tensors = [p for p in parts_ if isinstance(p, Tensor)]
-    if any(isinstance(p, Lazy) for p in tensors) or len(tensors) > 1 or any(isinstance(p, (list, range)) for p in parts_):
+    if (
+        any(isinstance(p, Lazy) for p in tensors)
+        or len(tensors) > 1
+        or any(isinstance(p, (list, range)) for p in parts_)
+    ):
         return lookup(t, x, parts_)
     if any(isinstance(p, (bool,)) for p in parts_) or any(p.dtype == torch.bool for p in tensors):
         raise NoRule
@@ -156,21 +175,37 @@ def getitem(t: Tracer, name: str, args: Args, kwargs: Kwargs) -> Any:
         d = next(i for i, p in enumerate(phys) if i and p != slice(None))
         if Ellipsis not in phys:
             start, stop, _ = one[0].indices(v.inner[d - 1])
-            return t.op("narrow", lambda a: a.narrow(d, start, max(stop - start, 0)), [x], [(shape, dtype)],
-                        (d, start, max(stop - start, 0)), ragged=v.ragged)[0]
+            return t.op(
+                "narrow",
+                lambda a: a.narrow(d, start, max(stop - start, 0)),
+                [x],
+                [(shape, dtype)],
+                (d, start, max(stop - start, 0)),
+                ragged=v.ragged,
+            )[0]
     if len(one) == 1 and type(one[0]) is int and Ellipsis not in phys:
         d = next(i for i, p in enumerate(phys) if i and p != slice(None))
         at = one[0] % v.inner[d - 1]
         return t.op("select", lambda a: a.select(d, at), [x], [(shape, dtype)], (d, at), ragged=v.ragged)[0]
     if not found:
         return t.op("getitem", lambda a: a[phys], [x], [(shape, dtype)], (freeze(phys),), ragged=v.ragged)[0]
-    return t.op("getitem", lambda a, *ix: a[fill(spec, ix)], [x, *found], [(shape, dtype)], (freeze(spec),),
-                ragged=v.ragged)[0]
+    return t.op(
+        "getitem",
+        lambda a, *ix: a[fill(spec, ix)],
+        [x, *found],
+        [(shape, dtype)],
+        (freeze(spec),),
+        ragged=v.ragged,
+    )[0]
 
 
 def lookup(t: Tracer, x: Lazy, parts_: tuple[Any, ...]) -> Lazy:
     """x[i, j] with integer tensors for all of the first dimensions: each example looks into its own x."""
-    if t.is_ragged(x) or any(t.is_ragged(p) for p in parts_) or not all(isinstance(p, Tensor) for p in parts_):
+    if (
+        t.is_ragged(x)
+        or any(t.is_ragged(p) for p in parts_)
+        or not all(isinstance(p, Tensor) for p in parts_)
+    ):
         raise NoRule
     if any(p.dtype in (torch.bool, torch.uint8) for p in parts_):
         raise NoRule
@@ -181,6 +216,7 @@ def lookup(t: Tracer, x: Lazy, parts_: tuple[Any, ...]) -> Lazy:
     def fn(a: Tensor, *idx: Tensor) -> Tensor:
         at = torch.arange(a.shape[0], device=a.device).view(-1, *(1,) * rank)
         return a[(at, *idx)]
+
     return t.op("lookup", fn, [x, *ix], [(shape, dtype)], (len(parts_),))[0]
 
 
@@ -246,6 +282,7 @@ def view_scatter(t: Tracer, name: str, args: Args, kwargs: Kwargs) -> Any:
         flat = r.reshape(n, size) if r_lazy else r.reshape(1, size).expand(n, size)
         w = v.reshape(n, -1) if v_lazy else v.reshape(1, -1).expand(n, where.numel())
         return flat.index_copy(1, where.to(flat.device), w.to(flat.dtype)).view(n, *shape)
+
     r_lazy, v_lazy = isinstance(root, Lazy), isinstance(new, Lazy)
     return t.op("view_scatter", fn, [root, new], [(shape, root.dtype)], (freeze(chain),))[0]
 
@@ -254,7 +291,12 @@ def view_scatter(t: Tracer, name: str, args: Args, kwargs: Kwargs) -> Any:
 def index_put(t: Tracer, name: str, args: Args, kwargs: Kwargs) -> Any:
     x, idx, value = args[:3]
     acc = args[3] if len(args) > 3 else kwargs.get("accumulate", False)
-    if any(p.dtype == torch.bool for p in idx) or t.is_ragged(x) or t.is_ragged(value) or any(t.is_ragged(p) for p in idx):
+    if (
+        any(p.dtype == torch.bool for p in idx)
+        or t.is_ragged(x)
+        or t.is_ragged(value)
+        or any(t.is_ragged(p) for p in idx)
+    ):
         raise NoRule
     shape, dtype = t.infer(name, torch.index_put, args, kwargs)[0]
     rank = max(len(p.shape) for p in idx)
@@ -269,12 +311,18 @@ def index_put(t: Tracer, name: str, args: Args, kwargs: Kwargs) -> Any:
             a = a.expand(n, *a.shape)
         at = torch.arange(n, device=a.device).view(-1, *(1,) * rank)
         return a.index_put((at, *rest[:-1]), rest[-1], acc)
+
     return t.op("index_put", fn, [x, *ix, val], [(shape, dtype)], (len(idx), bool(acc)))[0]
 
 
 @rule("gather", "take_along_dim")
 def gather(t: Tracer, name: str, args: Args, kwargs: Kwargs) -> Any:
-    if name != "gather" or len(args) != 3 or kwargs or not all(isinstance(a, Lazy) for a in (args[0], args[2])):
+    if (
+        name != "gather"
+        or len(args) != 3
+        or kwargs
+        or not all(isinstance(a, Lazy) for a in (args[0], args[2]))
+    ):
         raise NoRule
     x, dim, ix = args
     rank = len(x.meta.shape)

@@ -1,4 +1,5 @@
 """Convolution, pooling and normalisation over images of one size: an example's own batch dimension is folded in."""
+
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
@@ -19,10 +20,30 @@ Kwargs = dict[str, Any]
 _DIMS = {"1d": 1, "2d": 2, "3d": 3}
 
 
-@rule("conv1d", "conv2d", "conv3d", "conv_transpose1d", "conv_transpose2d", "conv_transpose3d", "max_pool1d", "max_pool2d",
-      "max_pool3d", "avg_pool1d", "avg_pool2d", "avg_pool3d", "adaptive_avg_pool1d", "adaptive_avg_pool2d",
-      "adaptive_avg_pool3d", "adaptive_max_pool1d", "adaptive_max_pool2d", "lp_pool1d", "lp_pool2d", "pixel_shuffle",
-      "interpolate", "pad_simple")
+@rule(
+    "conv1d",
+    "conv2d",
+    "conv3d",
+    "conv_transpose1d",
+    "conv_transpose2d",
+    "conv_transpose3d",
+    "max_pool1d",
+    "max_pool2d",
+    "max_pool3d",
+    "avg_pool1d",
+    "avg_pool2d",
+    "avg_pool3d",
+    "adaptive_avg_pool1d",
+    "adaptive_avg_pool2d",
+    "adaptive_avg_pool3d",
+    "adaptive_max_pool1d",
+    "adaptive_max_pool2d",
+    "lp_pool1d",
+    "lp_pool2d",
+    "pixel_shuffle",
+    "interpolate",
+    "pad_simple",
+)
 def spatial(t: Tracer, name: str, args: Args, kwargs: Kwargs) -> Any:
     func = getattr(F, name) if hasattr(F, name) else torch_callable(name)
     x = args[0] if args else kwargs.get("input")
@@ -54,25 +75,40 @@ def spatial(t: Tracer, name: str, args: Args, kwargs: Kwargs) -> Any:
         for i, w in zip(slots, ws):
             full[i] = w
         kw = dict(kwargs)
-        kw.update(zip(words, ws[len(slots):]))
+        kw.update(zip(words, ws[len(slots) :]))
         n = a.shape[0]
         b = a.flatten(0, 1) if has_batch else a
         y = func(b, *full[1:], **kw)
         return y.unflatten(0, (n, -1)) if has_batch else y
-    key = (freeze(consts), freeze({k: v for k, v in kwargs.items() if k not in words}), tuple(slots), tuple(words), own)
-    return t.op(name, fn, [x, *(args[i] for i in slots), *(kwargs[k] for k in words)], [(shape, dtype)], key)[0]
+
+    key = (
+        freeze(consts),
+        freeze({k: v for k, v in kwargs.items() if k not in words}),
+        tuple(slots),
+        tuple(words),
+        own,
+    )
+    return t.op(name, fn, [x, *(args[i] for i in slots), *(kwargs[k] for k in words)], [(shape, dtype)], key)[
+        0
+    ]
 
 
 @rule("batch_norm")
 def batch_norm(t: Tracer, name: str, args: Args, kwargs: Kwargs) -> Any:
-    given = dict(zip(("input", "running_mean", "running_var", "weight", "bias", "training", "momentum", "eps"), args), **kwargs)
+    given = dict(
+        zip(("input", "running_mean", "running_var", "weight", "bias", "training", "momentum", "eps"), args),
+        **kwargs,
+    )
     x, mean, var = given["input"], given.get("running_mean"), given.get("running_var")
     if given.get("training", False):
         if mean is not None or var is not None:
             from plait.batching._dispatch import refuse
-            refuse("batch_norm in training mode writes its running_mean, which all examples share",
-                   "call .eval(), or track_running_stats=False, or use LayerNorm or GroupNorm: one example at a time has no "
-                   "batch to normalise over")
+
+            refuse(
+                "batch_norm in training mode writes its running_mean, which all examples share",
+                "call .eval(), or track_running_stats=False, or use LayerNorm or GroupNorm: one example at a time has no "
+                "batch to normalise over",
+            )
         raise NoRule
     if not isinstance(x, Lazy) or t.is_ragged(x) or len(x.meta.shape) < 2 or mean is None or var is None:
         raise NoRule
@@ -83,24 +119,42 @@ def batch_norm(t: Tracer, name: str, args: Args, kwargs: Kwargs) -> Any:
 
     def fn(a: Tensor, m: Tensor, v: Tensor, *p: Tensor) -> Tensor:
         it = iter(p)
-        y = F.batch_norm(a.flatten(0, 1), m, v, next(it) if has[0] else None, next(it) if has[1] else None, False, 0.0, eps)
+        y = F.batch_norm(
+            a.flatten(0, 1), m, v, next(it) if has[0] else None, next(it) if has[1] else None, False, 0.0, eps
+        )
         return y.view(a.shape)
+
     return t.op(name, fn, ins, [(shape, dtype)], (has, eps))[0]
 
 
 @rule("group_norm")
 def group_norm(t: Tracer, name: str, args: Args, kwargs: Kwargs) -> Any:
     given = dict(zip(("input", "num_groups", "weight", "bias", "eps"), args), **kwargs)
-    x, groups, w, b, eps = given["input"], given["num_groups"], given.get("weight"), given.get("bias"), given.get("eps", 1e-5)
-    if not isinstance(x, Lazy) or t.is_ragged(x) or isinstance(w, Lazy) or isinstance(b, Lazy) or len(x.meta.shape) < 2:
+    x, groups, w, b, eps = (
+        given["input"],
+        given["num_groups"],
+        given.get("weight"),
+        given.get("bias"),
+        given.get("eps", 1e-5),
+    )
+    if (
+        not isinstance(x, Lazy)
+        or t.is_ragged(x)
+        or isinstance(w, Lazy)
+        or isinstance(b, Lazy)
+        or len(x.meta.shape) < 2
+    ):
         raise NoRule
     shape, dtype = t.infer(name, F.group_norm, args, kwargs)[0]
     has = (w is not None, b is not None)
 
     def fn(a: Tensor, *p: Tensor) -> Tensor:
         it = iter(p)
-        y = F.group_norm(a.flatten(0, 1), groups, next(it) if has[0] else None, next(it) if has[1] else None, eps)
+        y = F.group_norm(
+            a.flatten(0, 1), groups, next(it) if has[0] else None, next(it) if has[1] else None, eps
+        )
         return y.view(a.shape)
+
     return t.op(name, fn, [x, *(p for p in (w, b) if p is not None)], [(shape, dtype)], (groups, has, eps))[0]
 
 

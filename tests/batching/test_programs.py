@@ -25,7 +25,7 @@ def test_random_programs(seed: int, double: bool) -> None:
         one(seed, PARTS, double and seed % 3 == 0)
 
 
-@pytest.mark.parametrize("seed", [23, 73, 110, 125, 130, 131, 140, 310, 2095, 2477, 13346])
+@pytest.mark.parametrize("seed", [23, 73, 110, 125, 130, 131, 140, 310, 2095, 2477, 13346, 50091])
 def test_programs_that_once_failed(seed: int) -> None:
     one(seed, PARTS, seed % 5 == 0)
 

@@ -647,3 +647,21 @@ def test_long_chain() -> None:
     out = plait.batch(f)(torch.ones(2, 2, dtype=D))
     out.sum().backward()
     assert lin.weight.grad is not None
+
+
+def test_values_that_only_decide_have_no_gradient() -> None:
+    """sqrt at 0 has an infinite slope: in the loop nothing goes back through it, so there is no NaN."""
+
+    @plait.cell
+    def step(a: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        return a * 2, (a * a).sum().sqrt()
+
+    def f(x: torch.Tensor) -> torch.Tensor:
+        h, size = step(x[0])
+        if (x[0] * x[0]).sum().sqrt() > 0.1 and size > 0:
+            return h
+        far = (x * x).sum().sqrt()
+        return far * h if len(x) == 3 and far > 0 else h
+
+    xs = [torch.zeros(2, 4, dtype=D, requires_grad=True), *rows(1, 3)]
+    check_batch(f, xs)

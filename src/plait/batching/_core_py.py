@@ -103,6 +103,7 @@ class Core:
         self._sigs: list[_Kind] = []
         self._used: list[int] = []
         self._dirty = False
+        self._past: dict[int, Any] = {}                       # nodes that have run
 
     # ------------------------------------------------------------------ recording
     def take(self, rows: int) -> int:
@@ -321,8 +322,36 @@ class Core:
         index = array("q")
         groups = [self._lay_out([own[k] for k in group], index) for group in order]
         for i in ids:
+            self._past[i] = self._nodes[i]
             self._nodes[i] = None
         return groups, bytearray(index.tobytes())
+
+    def reach(self, slots: Sequence[int]) -> list[bytearray]:
+        """For each space a byte per row: whether a gradient can come from these slots to the value of the row."""
+        mark: set[int] = set()
+        seen: set[int] = set()
+        todo = list(slots)
+        while todo:
+            s = todo.pop()
+            mark.add(s)
+            p = self._owner[s]
+            if p < 0 or p in seen:
+                continue
+            seen.add(p)
+            node = self._past.get(p) or self._nodes[p]
+            flat = node[3]
+            todo += flat[::2] if self._sigs[node[0]].gather else flat
+        res = [bytearray(n) for n in self._used]
+        for p in seen & self._past.keys():
+            sig_number, length, slot = self._past[p][:3]
+            sig = self._sigs[sig_number]
+            for r, space in zip(sig.out_rows, sig.out_spaces):
+                rows = length if r < 0 else r
+                if any(s in mark for s in range(slot, slot + rows)):
+                    at = self._row_of[slot]
+                    res[space][at : at + rows] = b"\1" * rows
+                slot += rows
+        return res
 
     def _by_use(self, order: list[list[int]], own: list[Node], feeds: list[list[int]]) -> None:
         want = [(FAR, 0, 0)] * len(own)

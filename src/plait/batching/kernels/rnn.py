@@ -253,6 +253,13 @@ class RNNKernel:
         self.cfg = cfg
         self.has_state = has_state
 
+    def _shapes(self, ctx: Rows) -> list[tuple[int, ...]]:
+        state = (ctx.n, self.cfg.layers * self.cfg.directions, self.cfg.hidden)
+        return [(ctx.total, self.cfg.directions * self.cfg.hidden), state, state]
+
+    def backward_for(self, given: tuple[bool, ...]) -> Any:
+        return self.backward
+
     def forward(self, ctx: Rows, args: list[Tensor], w: list[Tensor], outs: list[Tensor]) -> Any:
         cfg = self.cfg
         tm = TimeMajor(ctx)
@@ -297,6 +304,11 @@ class RNNKernel:
     ) -> list[Tensor | None]:
         cfg = self.cfg
         tm, runs = saved
+        filled = [
+            g if g is not None else torch.zeros(s, dtype=w[0].dtype, device=w[0].device)
+            for g, s in zip(gouts, self._shapes(ctx))
+        ]
+        gouts = filled
         g = gouts[0]
         k, dirs = cfg.hidden, cfg.directions
         gstates: list[list[Tensor]] = [[], []]

@@ -1,4 +1,4 @@
-"""Builds the recording core of `plait.batch` where a compiler is present; without one everything works, slower."""
+"""Builds the recording core of `plait.batch` where a compiler is present; without one everything works, slower."""  # noqa: E501
 
 from setuptools import Extension, setup
 

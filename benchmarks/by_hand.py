@@ -1,4 +1,4 @@
-"""The nine models batched by hand in PyTorch, with the weights of `workloads.py`: what plait.batch is compared with."""
+"""The nine models batched by hand in PyTorch, with the weights of `workloads.py`: what plait.batch is compared with."""  # noqa: E501
 
 from __future__ import annotations
 
@@ -313,7 +313,7 @@ def encoder(w: Workload) -> Callable[[], Tensor]:
         owner = torch.repeat_interleave(torch.arange(len(xs)), n)
         at = owner * top + torch.arange(len(x)) - torch.repeat_interleave(n.cumsum(0) - n, n)
         qkv = F.linear(x, a.in_proj_weight, a.in_proj_bias)
-        if x.shape[1] < 128:                                  # padded where that is cheaper than a call for each
+        if x.shape[1] < 128:  # padded where that is cheaper than a call for each
             pad = x.new_zeros(len(xs) * top, qkv.shape[1]).index_copy(0, at, qkv).view(len(xs), top, -1)
             q, k, v = pad.view(len(xs), top, 3, a.num_heads, -1).permute(2, 0, 3, 1, 4)
             live = (torch.arange(top) < n[:, None])[:, None, None, :]
@@ -335,6 +335,6 @@ def encoder(w: Workload) -> Callable[[], Tensor]:
 
 
 FORMS: dict[str, Callable[[Workload], Callable[[], Tensor]]] = {
-    "W1": loop, "W1r": loop, "W1L": loop, "W1Lr": loop, "W2": deciding, "W3": binary_tree, "W3A": child_sum, "W4": tagger,
+    "W1": loop, "W1r": loop, "W1L": loop, "W1Lr": loop, "W2": deciding, "W3": binary_tree, "W3A": child_sum, "W4": tagger,  # noqa: E501
     "W5": parser, "W6": halting, "W7": encoder,
 }  # fmt: skip

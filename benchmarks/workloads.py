@@ -2,7 +2,7 @@
 
 A workload has `model` (an nn.Module), `one(example...)` (the loss of one example), `examples` (columns of arguments) and
 `units` (steps, nodes or tokens, for the times).
-"""
+"""  # noqa: E501
 
 from __future__ import annotations
 
@@ -189,9 +189,9 @@ def binary_tree(h: int) -> Workload:
 # ---------------------------------------------------------------------- W3A: child-sum trees of real code
 VOCABULARY = 2000
 FILES = (
-    "argparse ast bisect calendar codecs configparser copy csv dataclasses difflib dis enum fractions functools "
-    "gettext glob heapq inspect ipaddress json.decoder json.encoder locale mailbox mimetypes netrc ntpath opcode "
-    "optparse pickle platform posixpath pprint random shlex shutil statistics string tarfile textwrap tokenize "
+    "argparse ast bisect calendar codecs configparser copy csv dataclasses difflib dis enum fractions functools "  # noqa: E501
+    "gettext glob heapq inspect ipaddress json.decoder json.encoder locale mailbox mimetypes netrc ntpath opcode "  # noqa: E501
+    "optparse pickle platform posixpath pprint random shlex shutil statistics string tarfile textwrap tokenize "  # noqa: E501
     "traceback typing uuid weakref zipfile"
 )
 
@@ -435,7 +435,7 @@ def halting(h: int) -> Workload:
     return Workload("W6", "halting per example", "step", model, model, (xs, labels()), units)
 
 
-# ---------------------------------------------------------------------- W7: attention over sentences of any length
+# ---------------------------------------------------------------------- W7: attention over sentences of any length  # noqa: E501
 class Encoder(nn.Module):
     def __init__(self, h: int) -> None:
         super().__init__()

@@ -67,7 +67,7 @@ def check_batch(
     >>> report = check_batch(lambda x: x.sum(0).tanh(), [torch.ones(2, 3), torch.ones(1, 3)])
     >>> report.examples
     2
-    """
+    """  # noqa: E501
     rows = [e if isinstance(e, tuple) else (e,) for e in examples]
     params = [p for m in _modules(func) for p in m.parameters() if p.requires_grad]
     params = list({id(p): p for p in params}.values())
@@ -171,7 +171,7 @@ def _flipped(loop: list[list[Any]], batch: list[list[Any]]) -> str:
         for k, (x, y) in enumerate(zip(a, b)):
             if (isinstance(x, (bool, int)) and x != y) or type(x) is not type(y):
                 return (
-                    f"; a decision flipped: value {k + 1} that example {i} read was {x!r} in the loop and {y!r} batched "
+                    f"; a decision flipped: value {k + 1} that example {i} read was {x!r} in the loop and {y!r} batched "  # noqa: E501
                     "(rounding next to a threshold, or a wrong value before it)"
                 )
         if len(a) != len(b):

@@ -1,4 +1,4 @@
-"""What a person may write in a function for one example, and what must come out: right, or refused with a sentence."""
+"""What a person may write in a function for one example, and what must come out: right, or refused with a sentence."""  # noqa: E501
 
 from __future__ import annotations
 
@@ -240,7 +240,7 @@ def test_value_of_another_example() -> None:
 
     with pytest.raises(BatchError, match="example 1 uses a value that example 0 made"):
         plait.batch(f)(rows(1, 2))
-    with pytest.raises(BatchError, match="after plait.batch had returned"):
+    with pytest.raises(BatchError, match="after plait.batch had returned"):  # noqa: RUF043
         seen[0] + 1
 
 
@@ -338,7 +338,7 @@ def test_refused_autograd(what: str) -> None:
             h.sum().backward()
         return h
 
-    with pytest.raises(BatchError, match="inside plait.batch"):
+    with pytest.raises(BatchError, match="inside plait.batch"):  # noqa: RUF043
         plait.batch(f)(rows(1, 2))
 
 

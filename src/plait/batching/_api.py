@@ -126,7 +126,7 @@ def batch(
     module a gradient, zero where no example reached it (for DistributedDataParallel).  What happened is in `.report`.
 
     Also a decorator, and a wrapper for an `nn.Module` (the result is a module with the same parameters).
-    """
+    """  # noqa: E501
     options = Options(in_dims, out_dims, randomness, layout, fallback, all_parameters)
     if func is None:
         return lambda f: batch(
@@ -180,7 +180,7 @@ def gather(rt: LaneRuntime, results: list[Any], options: Options, parameters: li
         leaves, other = flatten(r)
         if not same_tree(tree, other):
             raise BatchError(
-                f"example {i} returned {other.describe()}, but example 0 returned {tree.describe()}; return the "
+                f"example {i} returned {other.describe()}, but example 0 returned {tree.describe()}; return the "  # noqa: E501
                 "same structure from every example"
             )
         for c, x in zip(columns, leaves):

@@ -43,7 +43,7 @@ class LaneRows:
 def fast_key(
     key_of: Any, flag: Any, args: Any, owner: Any = None, shared: frozenset[int] = frozenset()
 ) -> Any:
-    """The key under which the core finds this call the next time, if it is of the kind that the core understands."""
+    """The key under which the core finds this call the next time, if it is of the kind that the core understands."""  # noqa: E501
     key: list[Any] = [key_of, flag, torch.is_grad_enabled(), private.any_autocast()]
     if owner is not None:
         key.append(id(owner))
@@ -237,7 +237,7 @@ def _same_for_other_lengths(
     t: Tracer,
     program: Program,
 ) -> bool:
-    """A cell may use the length behind our back (`range(len(x))`): its code must come out the same for two more lengths."""
+    """A cell may use the length behind our back (`range(len(x))`): its code must come out the same for two more lengths."""  # noqa: E501
     for grow in (1, 3):
         try:
             t2, syms2, out2 = _trace(rt, run, args, kwargs, ins, shared, length, True, grow)
@@ -273,7 +273,7 @@ def _rebuild(out: Any, feed: Any) -> Any:
     if t is Lazy:
         return next(feed) if type(out.extra) is not Const else out.extra.tensor
     if hasattr(out, "kind") and isinstance(out, tuple):
-        return t([_rebuild(x, feed) for x in out], out.kind)
+        return t([_rebuild(x, feed) for x in out], out.kind)  # type: ignore[attr-defined]
     if isinstance(out, tuple) and hasattr(out, "_fields"):
         return t(*[_rebuild(x, feed) for x in out])
     if t is tuple or t is list:

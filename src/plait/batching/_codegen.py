@@ -88,7 +88,7 @@ class Writer:
         return f"v{k}"
 
     def later(self, add: Instr, k: int) -> bool:
-        """Whether the product `k` is better joined with the addition that uses it: both operands of one shape."""
+        """Whether the product `k` is better joined with the addition that uses it: both operands of one shape."""  # noqa: E501
         if id(add) in self.done or (add.consts and add.consts[-1] is not None) or len(add.ins) != 2:
             return False
         other = add.ins[0] if add.ins[1] == k else add.ins[1]

@@ -2,7 +2,7 @@
 
 No autograd runs inside of them; results go straight to the rows that hold them; gradients of weights are handed to an
 accumulator as pairs (gradient of the product, input of the product), for one product over all groups at the end.
-"""
+"""  # noqa: E501
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _CODE: dict[str, CodeType] = {}
 
 
 class Compiled:
-    """`forward(ctx, args, shared, outs) -> saved` and `backward(ctx, saved, gouts, shared, acc) -> gradients of args`."""
+    """`forward(ctx, args, shared, outs) -> saved` and `backward(ctx, saved, gouts, shared, acc) -> gradients of args`."""  # noqa: E501
 
     def __init__(self, program: Program, source: str) -> None:
         self.program = program
@@ -30,7 +30,7 @@ class Compiled:
         self._for: dict[tuple[bool, ...], Callable[..., Any]] = {}
 
     def backward_for(self, given: tuple[bool, ...]) -> Callable[..., Any]:
-        """The backward for those results that have a gradient: the others' derivatives are not even looked at."""
+        """The backward for those results that have a gradient: the others' derivatives are not even looked at."""  # noqa: E501
         tracked = [self.program.vals[v].tracks for v in self.program.outs]
         if all(g or not t for g, t in zip(given, tracked)):
             return self.backward
@@ -47,7 +47,7 @@ def _functions(p: Program, source: str) -> dict[str, Any]:
         code = compile(source, f"<plait program {len(_CODE)}>", "exec")
         if len(_CODE) < 4096:
             _CODE[source] = code
-    env = dict(ENV)                                           # `f0` and so on differ between programs of one source
+    env = dict(ENV)  # `f0` and so on differ between programs of one source
     env.update({f"f{k}": i.fn for k, i in enumerate(p.code)})
     exec(code, env)
     return env

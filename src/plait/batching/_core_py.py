@@ -103,7 +103,7 @@ class Core:
         self._sigs: list[_Kind] = []
         self._used: list[int] = []
         self._dirty = False
-        self._past: dict[int, Any] = {}                       # nodes that have run
+        self._past: dict[int, Any] = {}  # nodes that have run
 
     # ------------------------------------------------------------------ recording
     def take(self, rows: int) -> int:
@@ -130,9 +130,9 @@ class Core:
         return res if entry.wrap is None else entry.wrap(res)
 
     def _usable(self, a: Any) -> bool:
-        if type(a) is not self._lazy or a.lane != self.lane:
+        if type(a) is not self._lazy or a.lane != self.lane:  # type: ignore[attr-defined]
             return False
-        e = a.extra
+        e = a.extra  # type: ignore[attr-defined]
         if e is None or e is self._input:
             return True
         return type(e) is self._lazy and (e.extra is None or e.extra is self._input)
@@ -292,7 +292,7 @@ class Core:
 
         Signatures that feed one another in a circle (a loop, a recursion) run wave by wave; everything else waits
         until all of its inputs are there and runs once.  Within a group, rows lie in the order in which they are used.
-        """
+        """  # noqa: E501
         ids = self._needed(slots)
         own: list[Node] = [self._nodes[i] for i in ids]  # type: ignore[misc]
         at = {i: k for k, i in enumerate(ids)}
@@ -327,7 +327,7 @@ class Core:
         return groups, bytearray(index.tobytes())
 
     def reach(self, slots: Sequence[int]) -> list[bytearray]:
-        """For each space a byte per row: whether a gradient can come from these slots to the value of the row."""
+        """For each space a byte per row: whether a gradient can come from these slots to the value of the row."""  # noqa: E501
         mark: set[int] = set()
         seen: set[int] = set()
         todo = list(slots)
@@ -339,8 +339,8 @@ class Core:
                 continue
             seen.add(p)
             node = self._past.get(p) or self._nodes[p]
-            flat = node[3]
-            todo += flat[::2] if self._sigs[node[0]].gather else flat
+            flat = node[3]  # type: ignore[index]
+            todo += flat[::2] if self._sigs[node[0]].gather else flat  # type: ignore[index]
         res = [bytearray(n) for n in self._used]
         for p in seen & self._past.keys():
             sig_number, length, slot = self._past[p][:3]
@@ -382,7 +382,7 @@ class Core:
             if not rows or rows == list(range(rows[0], rows[0] + len(rows))):
                 cols.append((rows[0] if rows else 0, len(rows), None))
             else:
-                cols.append((0, len(rows), len(index)))
+                cols.append((0, len(rows), len(index)))  # type: ignore[arg-type]
                 index.extend(rows)
         outs = []
         for o, space in enumerate(sig.out_spaces):

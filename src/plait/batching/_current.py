@@ -28,7 +28,6 @@ class Runtime:
         """The value as nested Python lists (a number for a scalar); waits for it."""
         raise NotImplementedError
 
-
     def alone(self, name: str, func: Any, args: Any, kwargs: Any) -> Any:
         """A call whose result has a shape that depends on the numbers."""
         raise NotImplementedError

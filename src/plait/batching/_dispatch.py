@@ -1,4 +1,4 @@
-"""Where a call on lazy tensors goes: tensor views, writes in place, host reads, random draws, and all pure ops."""
+"""Where a call on lazy tensors goes: tensor views, writes in place, host reads, random draws, and all pure ops."""  # noqa: E501
 
 from __future__ import annotations
 
@@ -339,7 +339,7 @@ def refuse(what: str, instead: str) -> NoReturn:
 
 
 def has_lazy(a: Any) -> bool:
-    """True if a value that depends on the example is among the arguments (at any depth of lists and tuples)."""
+    """True if a value that depends on the example is among the arguments (at any depth of lists and tuples)."""  # noqa: E501
     t = type(a)
     if t is Lazy:
         return type(a.extra) is not Const
@@ -598,8 +598,8 @@ def fresh(rt: Runtime, x: Lazy) -> None:
     """Looks again through a tensor view whose value was written since."""
     e = x.extra
     if type(e) is Test:
-        y = rt.emit(e.name, (e.value, e.other), {})
-        x.slot, x.meta, x.extra = y.slot, y.meta, None
+        t = rt.emit(e.name, (e.value, e.other), {})
+        x.slot, x.meta, x.extra = t.slot, t.meta, None
         return
     if type(e) is Lazy:
         if type(e.extra) is not Written:
@@ -610,11 +610,11 @@ def fresh(rt: Runtime, x: Lazy) -> None:
         if type(w) is Written and w.version != e.seen:
             if any(c[0] in MAYBE_COPY for c in e.chain):
                 refuse(
-                    "a value was written in place after reshape, flatten or contiguous made another name for it, which "
+                    "a value was written in place after reshape, flatten or contiguous made another name for it, which "  # noqa: E501
                     "may or may not be a copy",
                     "use view() or clone()",
                 )
-            y: Any = e.root
+            y = e.root
             before = torch.is_grad_enabled()
             torch._C._set_grad_enabled(e.grad)  # a view keeps the mode in which it was taken
             try:
@@ -677,9 +677,8 @@ def _parts(rt: Runtime, name: str, x: Lazy, args: Args, kwargs: Kwargs) -> Any:
     if name == "unbind":
         dim = (args[1] if len(args) > 1 else kwargs.get("dim", 0)) % rank
     else:
-        dim = {"hsplit": 1 if rank > 1 else 0, "vsplit": 0, "dsplit": 2}.get(
-            name, args[2] if len(args) > 2 else kwargs.get("dim", 0)
-        ) % rank
+        given: Any = args[2] if len(args) > 2 else kwargs.get("dim", 0)
+        dim = int({"hsplit": 1 if rank > 1 else 0, "vsplit": 0, "dsplit": 2}.get(name, given)) % rank
     at = 0
     grad = torch.is_grad_enabled()
     for k, out in enumerate(outs):
@@ -730,13 +729,12 @@ def _index(rt: Runtime, x: Lazy, index: Any) -> Any:
 
 def _setitem(rt: Runtime, args: Args, kwargs: Kwargs) -> None:
     x, index, value = args
-    if type(x) is not Lazy:
-        if has_lazy(index) or has_lazy(value) or isinstance(x, Tensor):
-            refuse(
-                f"`[...] = ` writes to {rt.name_of(x)}",
-                "make the tensor inside the function for one example, or return "
-                "the values and write them outside",
-            )
+    if type(x) is not Lazy and (has_lazy(index) or has_lazy(value) or isinstance(x, Tensor)):
+        refuse(
+            f"`[...] = ` writes to {rt.name_of(x)}",
+            "make the tensor inside the function for one example, or return "
+            "the values and write them outside",
+        )
     fresh(rt, x)
     if type(x.extra) is Const and not _advanced(index) and x.extra.source is None:
         rt.own(x)

@@ -110,7 +110,7 @@ def spread(args: tuple[Any, ...], kwargs: dict[str, Any], in_dims: Any) -> Sprea
     dims = in_dims if isinstance(in_dims, (tuple, list)) else (in_dims,) * len(args)
     if len(dims) != len(args):
         raise BatchError(
-            f"in_dims has {len(dims)} entries, but the function was called with {len(args)} positional arguments"
+            f"in_dims has {len(dims)} entries, but the function was called with {len(args)} positional arguments"  # noqa: E501
         )
     counts: list[tuple[int, str]] = []
     devices: list[torch.device] = []
@@ -126,7 +126,7 @@ def spread(args: tuple[Any, ...], kwargs: dict[str, Any], in_dims: Any) -> Sprea
     for m, where in counts[1:]:
         if m != n:
             raise BatchError(
-                f"{first} has {n} examples, but {where} has {m}; all must have the same number, or None in in_dims "
+                f"{first} has {n} examples, but {where} has {m}; all must have the same number, or None in in_dims "  # noqa: E501
                 "to be shared"
             )
     return Spread(new, words, n, devices[0] if devices else torch.device("cpu"))
@@ -138,7 +138,7 @@ def _walk(a: Any, dim: Any, where: str, counts: list[tuple[int, str]], devices: 
     if isinstance(a, Tensor):
         if not isinstance(dim, int) or isinstance(dim, bool):
             raise BatchError(f"in_dims for {where} is {dim!r}, but it is one tensor; give a number or None")
-        if type(a) is not Lazy and a.is_nested:
+        if type(a) is not Lazy and a.is_nested:  # type: ignore[comparison-overlap]
             parts = list(a.unbind())
         else:
             if not -a.dim() <= dim < a.dim():
@@ -150,7 +150,7 @@ def _walk(a: Any, dim: Any, where: str, counts: list[tuple[int, str]], devices: 
     if isinstance(a, list):
         if isinstance(dim, list) and len(dim) == len(a):
             raise BatchError(
-                f"in_dims for {where} is a list, but a list is always a list of examples; use a tuple for structure"
+                f"in_dims for {where} is a list, but a list is always a list of examples; use a tuple for structure"  # noqa: E501
             )
         counts.append((len(a), where))
         t = next((v for v in a if isinstance(v, Tensor)), None)
@@ -167,7 +167,7 @@ def _walk(a: Any, dim: Any, where: str, counts: list[tuple[int, str]], devices: 
         dims_d = dim if isinstance(dim, dict) else dict.fromkeys(a, dim)
         return {k: _walk(x, dims_d.get(k, 0), f"{where}[{k!r}]", counts, devices) for k, x in a.items()}
     raise BatchError(
-        f"{where} is a {type(a).__name__}: pass a list of examples or a tensor, or None in in_dims to share it"
+        f"{where} is a {type(a).__name__}: pass a list of examples or a tensor, or None in in_dims to share it"  # noqa: E501
     )
 
 

@@ -105,8 +105,8 @@ class Executor:
         self.leaves: list[Leaf] = []
         self.tape: list[Step] = []
         self.autocast = private.autocast_state()
-        self.alone_slots: list[int] = []                      # inputs of calls that ran for one example
-        self.live: list[bytearray] | None = None              # rows that a result depends on, if not all do
+        self.alone_slots: list[int] = []  # inputs of calls that ran for one example
+        self.live: list[bytearray] | None = None  # rows that a result depends on, if not all do
         self.gathers: dict[tuple[Space, bool], Sig] = {}
         self.shared: dict[int, Tensor] = {}  # shared tensors that want a gradient
 
@@ -125,10 +125,10 @@ class Executor:
         arena = self.arena(space)
         at = self.rt.core.room(arena.number, rows)
         arena.reserve(at + rows, at)
-        return at
+        return at  # type: ignore[no-any-return]
 
     def done(self, slot: int) -> bool:
-        return self.rt.core.row_of(slot) >= 0
+        return self.rt.core.row_of(slot) >= 0  # type: ignore[no-any-return]
 
     def value(self, x: Lazy) -> Tensor:
         m = x.meta
@@ -286,7 +286,7 @@ class Executor:
             o.copy_(v.detach())
         return leaves, weights, values
 
-    # ------------------------------------------------------------------ calls that ran for one example at once
+    # ------------------------------------------------------------------ calls that ran for one example at once  # noqa: E501
     def add_alone(self, outs: list[Any], reals: list[Tensor], lazies: list[Lazy], again: Any) -> list[Any]:
         rt = self.rt
         made: list[Any] = []
@@ -316,7 +316,7 @@ class Executor:
             if kept:
                 self.alone_slots += [x.slot + r for x in lazies for r in range(x.meta.rows)]
                 columns = []
-                for r, x in zip(reals, lazies):
+                for _r, x in zip(reals, lazies):
                     columns.append(Column(x.meta.space, max(rt.core.row_of(x.slot), 0), x.meta.rows, None))
 
                 def rerun(xs: list[Tensor]) -> list[Tensor]:
@@ -351,7 +351,7 @@ class Executor:
                 continue
             reached = [self._reached(step, space, at, k) for space, at, k in step.outs]
             if not any(reached):
-                continue                                      # only decisions looked at it: the loop has no gradient here
+                continue  # only decisions looked at it: the loop has no gradient here
             gouts = [
                 of(space)[at : at + k] if space.floating and some else None
                 for (space, at, k), some in zip(step.outs, reached)
@@ -398,7 +398,9 @@ class Executor:
         counts = step.rows.lengths if ragged and step.rows.lengths is not None else [per] * len(dead)
         g = g.reshape(column.count, *column.space.inner)
         mask = torch.tensor([d for d, c in zip(dead, counts) for _ in range(c)], device=g.device)
-        return torch.where(mask.view(-1, *(1,) * (g.dim() - 1)), torch.zeros((), dtype=g.dtype, device=g.device), g)
+        return torch.where(
+            mask.view(-1, *(1,) * (g.dim() - 1)), torch.zeros((), dtype=g.dtype, device=g.device), g
+        )
 
     def _vjp(self, step: Step, gouts: list[Any], acc: Accumulator) -> list[Tensor | None]:
         program = step.sig.program

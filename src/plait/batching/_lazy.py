@@ -53,7 +53,7 @@ class Alias:
 
 
 class Test:
-    """A comparison with a number that nobody has needed as a tensor yet: an `if` only wants to know yes or no."""
+    """A comparison with a number that nobody has needed as a tensor yet: an `if` only wants to know yes or no."""  # noqa: E501
 
     __slots__ = ("name", "other", "value")
 
@@ -114,7 +114,7 @@ def runtime() -> Runtime:
     rt = local.rt
     if rt is None:
         raise BatchError(
-            "a value of one example was used after plait.batch had returned; return it from the function instead of "
+            "a value of one example was used after plait.batch had returned; return it from the function instead of "  # noqa: E501
             "keeping it in a list, an attribute or a global"
         )
     return rt
@@ -165,7 +165,7 @@ class Lazy(LazyBase):
     __slots__ = ()
     meta: Meta
 
-    @property
+    @property  # type: ignore[misc]
     def __class__(self) -> Any:
         return Tensor
 
@@ -182,7 +182,7 @@ class Lazy(LazyBase):
         if rt is not None and rt.tracing:
             from plait.batching._dispatch import traced_shape
 
-            return traced_shape(rt, self)
+            return traced_shape(rt, self)  # type: ignore[no-any-return]
         return self.meta.shape
 
     @property
@@ -250,7 +250,7 @@ class Lazy(LazyBase):
     # ------------------------------------------------------------------ values read by the program
     def __bool__(self) -> bool:
         if type(self.extra) is Test:
-            return _logged(self.extra.answer())
+            return _logged(self.extra.answer())  # type: ignore[no-any-return]
         n = self.meta.numel
         if n != 1:
             raise RuntimeError(

@@ -33,7 +33,7 @@ from plait.batching._schedule import components
 from plait.batching._signature import Sig, scalar_key
 from plait.batching._trace import shares_memory
 
-# Positions that hold weights: the tensor itself is part of the signature.  Anywhere else a shared tensor becomes a row.
+# Positions that hold weights: the tensor itself is part of the signature.  Anywhere else a shared tensor becomes a row.  # noqa: E501
 WEIGHTS: dict[str, frozenset[int]] = {
     "linear": frozenset({1, 2}),
     "embedding": frozenset({1}),
@@ -202,7 +202,7 @@ class LaneRuntime(Runtime, LaneRows):
         return False
 
     def promote(self, t: Tensor) -> Lazy:
-        """A shared tensor as a row of its own, so that it batches with values of examples in the same place."""
+        """A shared tensor as a row of its own, so that it batches with values of examples in the same place."""  # noqa: E501
         found = self.promoted.get(id(t))
         if found is None:
             with private.DisableTorchFunction():
@@ -233,7 +233,7 @@ class LaneRuntime(Runtime, LaneRows):
             f"example {self.lane} uses a value that example {x.lane} made"
             if x.lane >= 0
             else "a value from inside of a cell is used outside of it",
-            "each example must be a function of its own arguments; return the value instead of keeping it in an attribute, "
+            "each example must be a function of its own arguments; return the value instead of keeping it in an attribute, "  # noqa: E501
             "a list or a global",
         )
 
@@ -252,7 +252,7 @@ class LaneRuntime(Runtime, LaneRows):
         f = OWN.get(name) or (function_of(name) if type(name) is str else name)
         return self.shared_call(str(name), f, unwrap(args), unwrap(kwargs))
 
-    # ------------------------------------------------------------------ rows: joins and tensor views without a call
+    # ------------------------------------------------------------------ rows: joins and tensor views without a call  # noqa: E501
     def _join(self, name: str, args: Any, kwargs: Any) -> Any:
         """`cat` along rows and `stack` of rows: a copy of rows, whatever their number."""
         xs = args[0] if args else kwargs.get("tensors")
@@ -319,7 +319,7 @@ class LaneRuntime(Runtime, LaneRows):
         return Lazy(base, meta, self.lane, None)
 
     def rows_view(self, name: str, x: Lazy, args: Any, kwargs: Any) -> Any:
-        """Views that only name other rows: x[t], x[a:b], iteration, a dimension of one added or taken in front."""
+        """Views that only name other rows: x[t], x[a:b], iteration, a dimension of one added or taken in front."""  # noqa: E501
         m = x.meta
         e = x.extra
         root = x if e is None or e is INPUT or type(e) is Written else e if type(e) is Lazy else None
@@ -451,7 +451,7 @@ class LaneRuntime(Runtime, LaneRows):
         if args and shares_memory(t, args):
             source = self.name_of(t)
             self.viewed.add(t.untyped_storage().data_ptr())
-        elif not args or not any(isinstance(a, Tensor) for a in args):
+        elif not args or not any(isinstance(a, Tensor) for a in args):  # noqa: SIM102
             if t.numel() <= SMALL and not t.requires_grad:
                 return self.promote(t)  # zeros(n) and its like: a row, which may be written
         return Lazy(
@@ -510,7 +510,7 @@ class LaneRuntime(Runtime, LaneRows):
         return a
 
     def alone(self, name: str, func: Any, args: Any, kwargs: Any) -> Any:
-        """A call whose result has a shape that depends on the numbers: runs for this example only, and is reported."""
+        """A call whose result has a shape that depends on the numbers: runs for this example only, and is reported."""  # noqa: E501
         lazies: list[Lazy] = []
         spec = _hole(args, lazies), _hole(kwargs, lazies)
         reals = [self.tensor(x) for x in lazies]
@@ -536,8 +536,8 @@ class LaneRuntime(Runtime, LaneRows):
     def random(self, name: str, func: Any, args: Any, kwargs: Any) -> Any:
         if self.randomness == "error":
             raise BatchError(
-                f"`{name}` draws random numbers ({site()}, example {self.lane}): pass randomness='different' to draw for each "
-                "example (another stream than the loop's), 'same' to give all examples the same draw, or .eval() the model"
+                f"`{name}` draws random numbers ({site()}, example {self.lane}): pass randomness='different' to draw for each "  # noqa: E501
+                "example (another stream than the loop's), 'same' to give all examples the same draw, or .eval() the model"  # noqa: E501
             )
         self.random_calls[self.lane] = k = self.random_calls.get(self.lane, -1) + 1
         f = func if func is not None else function_of(name)

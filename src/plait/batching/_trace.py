@@ -23,7 +23,7 @@ class Abort(Exception):
 
 
 class RaggedDim(int):
-    """The length of a ragged dimension inside a trace: may be passed on, must not decide or be computed with."""
+    """The length of a ragged dimension inside a trace: may be passed on, must not decide or be computed with."""  # noqa: E501
 
     def _no(self, *a: Any) -> Any:
         raise Abort
@@ -275,7 +275,7 @@ class Tracer(_current.Runtime):
     def shared_call(self, name: str, func: Any, args: Any, kwargs: Any) -> Any:
         with torch._C.DisableTorchFunction():
             out = func(*args, **kwargs)
-        if isinstance(out, Tensor) and type(out) is not Lazy:
+        if isinstance(out, Tensor) and type(out) is not Lazy:  # type: ignore[comparison-overlap]
             return self.const(out, args)
         if type(out) in (tuple, list) and any(isinstance(o, Tensor) for o in out):
             return type(out)(self.const(o, args) if isinstance(o, Tensor) else o for o in out)
@@ -294,12 +294,12 @@ class Tracer(_current.Runtime):
 
     def read(self, x: Lazy) -> Any:
         raise CellError(
-            "reads a value (an if, .item(), print or an index), which a cell must not; take the decision outside"
+            "reads a value (an if, .item(), print or an index), which a cell must not; take the decision outside"  # noqa: E501
         )
 
     def alone(self, name: str, func: Any, args: Any, kwargs: Any) -> Any:
         raise CellError(
-            f"calls {name}, whose result has a length that depends on the numbers; call it outside of the cell"
+            f"calls {name}, whose result has a length that depends on the numbers; call it outside of the cell"  # noqa: E501
         )
 
     def reals(self, a: Any) -> Any:

@@ -263,7 +263,7 @@ def _linear_back(w: Writer, i: Instr) -> None:
         w.bwd.append(f"acc.linear(S[{~k}], {f'S[{~b}]' if b is not None else None}, {g}, {w.name(x)})")
     else:
         w.bwd.append(
-            f"acc.linear(S[{~k}], {f'S[{~b}]' if b is not None else None}, {g}.flatten(0, -2), {w.name(x)}.flatten(0, -2))"
+            f"acc.linear(S[{~k}], {f'S[{~b}]' if b is not None else None}, {g}.flatten(0, -2), {w.name(x)}.flatten(0, -2))"  # noqa: E501
         )
     w.give(
         x,

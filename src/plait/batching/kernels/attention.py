@@ -1,4 +1,4 @@
-"""Self-attention over ragged rows: padded in buckets of similar length; nothing of the padding is ever visible."""
+"""Self-attention over ragged rows: padded in buckets of similar length; nothing of the padding is ever visible."""  # noqa: E501
 
 from __future__ import annotations
 
@@ -98,6 +98,6 @@ def self_attention(t: Tracer, name: str, args: Args, kwargs: Kwargs) -> Any:
     out = [(shape, x.meta.dtype)]
     if t.is_ragged(x):
         return t.op(
-            name, lambda r, a: ragged(r, a, heads, causal), [x], out, (heads, causal), ragged=True, rows=True
+            name, lambda r, a: ragged(r, a, heads, causal), [x], out, (heads, causal), ragged=True, rows=True  # type: ignore[arg-type]
         )[0]
-    return t.op(name, lambda a: dense(a, heads, causal, None), [x], out, (heads, causal))[0]
+    return t.op(name, lambda a: dense(a, heads, causal, None), [x], out, (heads, causal))[0]  # type: ignore[arg-type]

@@ -27,7 +27,7 @@ def linear(t: Tracer, name: str, args: Args, kwargs: Kwargs) -> Any:
     b = args[2] if len(args) > 2 else kwargs.get("bias")
     shape, dtype = t.infer(name, F.linear, (x, w, b), {})[0]
     if isinstance(w, Lazy):
-        y = torch.matmul(x, w.mT if w.dim() > 1 else w)
+        y = torch.matmul(x, w.mT if w.dim() > 1 else w)  # type: ignore[arg-type]
         return y if b is None else y + b
     if w.dim() != 2 or (t.is_ragged(x) and len(x.meta.shape) < 2):
         raise NoRule
@@ -172,7 +172,7 @@ def rms_norm(t: Tracer, name: str, args: Args, kwargs: Kwargs) -> Any:
         raise NoRule
     return t.op(
         "rms_norm",
-        lambda a, *p: F.rms_norm(a, shape, *p, eps=eps),
+        lambda a, *p: F.rms_norm(a, shape, *p, eps=eps),  # type: ignore[misc]
         [x] if w is None else [x, w],
         [(out, dtype)],
         (shape, eps),
@@ -227,7 +227,7 @@ def attention(t: Tracer, name: str, args: Args, kwargs: Kwargs) -> Any:
         raise NoRule
     if len({len(x.meta.shape) for x in (q, k, v)}) > 1:
         raise NoRule
-    shape, dtype = t.infer(name, F.scaled_dot_product_attention, (q, k, v, mask), rest)[0]
+    shape, dtype = t.infer(name, F.scaled_dot_product_attention, (q, k, v, mask), rest)[0]  # type: ignore[arg-type]
     if isinstance(mask, Lazy):
         tensors[3] = t.align(mask, len(q.meta.shape))
 

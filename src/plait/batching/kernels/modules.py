@@ -47,7 +47,7 @@ def call_rnn(rt: LaneRuntime, m: nn.RNNBase, args: Args, kwargs: Kwargs) -> Any:
         states = [s.squeeze(1) for s in states]
     with private.DisableTorchFunction():
         ws = rnn.weights(m)
-        plain = all(type(w) is not Lazy and w.dtype == x.dtype for w in ws)
+        plain = all(type(w) is not Lazy and w.dtype == x.dtype for w in ws)  # type: ignore[comparison-overlap]
     if not plain:
         return NotImplemented
     expected = (cfg.layers * cfg.directions, cfg.hidden)
@@ -81,7 +81,7 @@ def call_rnn(rt: LaneRuntime, m: nn.RNNBase, args: Args, kwargs: Kwargs) -> Any:
         if cfg.mode == "LSTM":
             outs.append((expected, x.dtype))
         res = t.op(
-            "rnn", rnn.plain(cfg, bool(states)), [*syms, *ws], outs, (cfg.key, bool(states)), rows=True
+            "rnn", rnn.plain(cfg, bool(states)), [*syms, *ws], outs, (cfg.key, bool(states)), rows=True  # type: ignore[arg-type]
         )
         t.vals[res[0].slot].ragged = True
         out: Any = (res[0], (res[1], res[2])) if cfg.mode == "LSTM" else (res[0], res[1])

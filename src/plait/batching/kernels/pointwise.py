@@ -140,7 +140,7 @@ NAMES = [
 def _assign(x: Tensor, v: Any) -> Tensor:
     if not isinstance(v, Tensor):
         return torch.full_like(x, v)
-    return v.to(x.dtype).expand(torch.broadcast_shapes(x.shape, v.shape)).clone()
+    return v.to(x.dtype).expand(torch.broadcast_shapes(x.shape, v.shape)).clone()  # type: ignore[no-untyped-call]
 
 
 def _alias(x: Tensor) -> Tensor:

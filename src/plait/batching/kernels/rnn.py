@@ -1,4 +1,4 @@
-"""`nn.RNN`, `nn.LSTM`, `nn.GRU` over sequences of any lengths: one node, run longest first as a shrinking prefix."""
+"""`nn.RNN`, `nn.LSTM`, `nn.GRU` over sequences of any lengths: one node, run longest first as a shrinking prefix."""  # noqa: E501
 
 from __future__ import annotations
 
@@ -63,8 +63,8 @@ def step_back_lstm(
     a: Tensor, d: Tensor, h: int, tc: Tensor, cp: Tensor | None, dh: Tensor, dc: Tensor
 ) -> Tensor:
     """Gradients of the gates of one step into `d`; returns the gradient of the cell state before it."""
-    i, f, g, o = a.split(h, 1)
-    di, df, dg, do = d.split(h, 1)
+    i, f, g, o = a.split(h, 1)  # type: ignore[no-untyped-call]
+    di, df, dg, do = d.split(h, 1)  # type: ignore[no-untyped-call]
     torch.mul(dh, tc, out=do)
     dc = dc + aten.tanh_backward(dh * o, tc)
     torch.mul(dc, g, out=di)
@@ -76,7 +76,7 @@ def step_back_lstm(
     aten.sigmoid_backward.grad_input(d[:, : 2 * h], a[:, : 2 * h], grad_input=d[:, : 2 * h])
     aten.tanh_backward.grad_input(dg, g, grad_input=dg)
     aten.sigmoid_backward.grad_input(do, o, grad_input=do)
-    return dc * f
+    return dc * f  # type: ignore[no-any-return]
 
 
 class Direction:
@@ -114,7 +114,7 @@ class Direction:
             hp = self._prev(t, self.h, self.h0)
             if hp is not None:
                 a.addmm_(hp, wt)
-            i, f, g, o = a.split(k, 1)
+            i, f, g, o = a.split(k, 1)  # type: ignore[no-untyped-call]
             a[:, : 2 * k].sigmoid_()
             g.tanh_()
             o.sigmoid_()
@@ -234,8 +234,8 @@ class Direction:
         self, a: Tensor, d: Tensor, d2: Tensor, gh: Tensor, hp: Tensor | None, dh: Tensor
     ) -> Tensor:
         k = self.cfg.hidden
-        r, z, n = a.split(k, 1)
-        dr, dz, dn = d.split(k, 1)
+        r, z, n = a.split(k, 1)  # type: ignore[no-untyped-call]
+        dr, dz, dn = d.split(k, 1)  # type: ignore[no-untyped-call]
         torch.mul(dh, (hp - n) if hp is not None else -n, out=dz)
         torch.mul(dh, 1 - z, out=dn)
         aten.tanh_backward.grad_input(dn, n, grad_input=dn)
@@ -350,7 +350,7 @@ def plain(cfg: Config, has_state: bool) -> Any:
     def fn(rows: Rows, x: Tensor, *rest: Tensor) -> Any:
         n_states = (2 if cfg.mode == "LSTM" else 1) if has_state else 0
         states, weights = rest[:n_states], list(rest[n_states:])
-        parts = x.split(rows.lengths or [1] * rows.n)
+        parts = x.split(rows.lengths or [1] * rows.n)  # type: ignore[no-untyped-call]
         outs, hs, cs = [], [], []
         for e, p in enumerate(parts):
             h = [s[e] for s in states] or [

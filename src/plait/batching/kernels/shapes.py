@@ -238,7 +238,7 @@ def join(t: Tracer, name: str, args: Args, kwargs: Kwargs) -> Any:
         raise NoRule
     dim = args[1] if len(args) > 1 else kwargs.get("dim", kwargs.get("axis", 0))
     shape, dtype = t.infer(name, torch_callable(name), args, kwargs)[0]
-    dim %= len(shape)
+    dim %= len(shape)  # type: ignore[operator]
     if name == "cat":
         xs = [x for x in xs if tuple(x.shape) != (0,) or len(shape) == 1]
     ragged = any(t.is_ragged(x) for x in xs)

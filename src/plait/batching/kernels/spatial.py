@@ -1,4 +1,4 @@
-"""Convolution, pooling and normalisation over images of one size: an example's own batch dimension is folded in."""
+"""Convolution, pooling and normalisation over images of one size: an example's own batch dimension is folded in."""  # noqa: E501
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def spatial(t: Tracer, name: str, args: Args, kwargs: Kwargs) -> Any:
         n = a.shape[0]
         b = a.flatten(0, 1) if has_batch else a
         y = func(b, *full[1:], **kw)
-        return y.unflatten(0, (n, -1)) if has_batch else y
+        return y.unflatten(0, (n, -1)) if has_batch else y  # type: ignore[no-any-return]
 
     key = (
         freeze(consts),
@@ -106,7 +106,7 @@ def batch_norm(t: Tracer, name: str, args: Args, kwargs: Kwargs) -> Any:
 
             refuse(
                 "batch_norm in training mode writes its running_mean, which all examples share",
-                "call .eval(), or track_running_stats=False, or use LayerNorm or GroupNorm: one example at a time has no "
+                "call .eval(), or track_running_stats=False, or use LayerNorm or GroupNorm: one example at a time has no "  # noqa: E501
                 "batch to normalise over",
             )
         raise NoRule

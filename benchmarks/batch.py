@@ -23,13 +23,13 @@ for _k in ("OMP_NUM_THREADS", "MKL_NUM_THREADS"):
     os.environ.setdefault(_k, "1")
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
-import by_hand
-import torch
-import workloads
-from torch import Tensor
+import by_hand  # noqa: E402
+import torch  # noqa: E402
+import workloads  # noqa: E402
+from torch import Tensor  # noqa: E402
 
-import plait
-from plait.batching._core_choice import NATIVE
+import plait  # noqa: E402
+from plait.batching._core_choice import NATIVE  # noqa: E402
 
 
 def gradients(model: torch.nn.Module, loss: Tensor) -> tuple[float, list[Tensor | None]]:

@@ -272,7 +272,7 @@ def modules_deferred(func: Any) -> Iterator[None]:
         if _users == 1:
             for cls in _CLASSES:
                 _saved[cls] = cls.__dict__.get("__call__")
-                cls.__call__ = _call  # type: ignore[assignment, method-assign]
+                cls.__call__ = _call  # type: ignore[method-assign]
     kept = [(m, dict(m.__dict__), dict(m._buffers)) for f in _reachable(func) for m in f.modules()]
     try:
         yield

@@ -40,8 +40,10 @@ class LaneRows:
             return not (t.numel() > SMALL or (t.requires_grad and t.is_leaf and t.dim() > 1))
 
 
-def fast_key(key_of: Any, flag: Any, args: Any, owner: Any = None, shared: frozenset[int] = frozenset()) -> Any:
-    """The key under which the core finds this call the next time, if it is of the kind that the core understands."""
+def fast_key(
+    key_of: Any, flag: Any, args: Any, owner: Any = None, shared: frozenset[int] = frozenset()
+) -> Any:
+    """The key under which the core finds this call the next time, if it is of the kind that the core understands."""  # noqa: E501
     key: list[Any] = [key_of, flag, torch.is_grad_enabled(), private.any_autocast()]
     if owner is not None:
         key.append(id(owner))
@@ -99,7 +101,9 @@ def build(
         return lower(t, name, a, k)
 
     label = name if type(name) is str else getattr(name, "__name__", "op")
-    return build_call(rt, label, run, args, kwargs, ins, shared, key if name in ANY_LENGTH else None, strict=False)
+    return build_call(
+        rt, label, run, args, kwargs, ins, shared, key if name in ANY_LENGTH else None, strict=False
+    )
 
 
 def build_call(
@@ -121,7 +125,10 @@ def build_call(
     family = None
     if length and key is not None:
         family = tuple(
-            [("ragged", m.space, m.tracks) if type(m) is Meta and m.lead and m.rows == length else m for m in key]
+            [
+                ("ragged", m.space, m.tracks) if type(m) is Meta and m.lead and m.rows == length else m
+                for m in key
+            ]
         )
         known = rt.families.get(family)
         if known is not None:
@@ -133,7 +140,12 @@ def build_call(
             if not strict or _same_for_other_lengths(rt, run, args, kwargs, ins, shared, length, t, program):
                 entry = _entry(rt, label, t, program, out, length, ins)
                 if family is not None:
-                    rt.families[family] = (entry, [t.val(o).ragged for o in _lazies(out)], _lazies_metas(t, out), out)
+                    rt.families[family] = (
+                        entry,
+                        [t.val(o).ragged for o in _lazies(out)],
+                        _lazies_metas(t, out),
+                        out,
+                    )
                 return entry
         except (NoRule, Abort):
             pass
@@ -151,7 +163,10 @@ def _lazies_metas(t: Tracer, out: Any) -> list[Meta]:
 def _other_length(known: Any, length: int) -> Entry:
     """The entry of a ragged call for examples of another length."""
     entry, ragged, metas, out = known
-    new = [meta_of((length, *m.shape[1:]), m.dtype, m.device, m.tracks, 1) if r else m for m, r in zip(metas, ragged)]
+    new = [
+        meta_of((length, *m.shape[1:]), m.dtype, m.device, m.tracks, 1) if r else m
+        for m, r in zip(metas, ragged)
+    ]
     return make_entry(entry.sig, length, new, out)
 
 
@@ -222,7 +237,7 @@ def _same_for_other_lengths(
     t: Tracer,
     program: Program,
 ) -> bool:
-    """A cell may use the length behind our back (`range(len(x))`): its code must come out the same for two more lengths."""
+    """A cell may use the length behind our back (`range(len(x))`): its code must come out the same for two more lengths."""  # noqa: E501
     for grow in (1, 3):
         try:
             t2, syms2, out2 = _trace(rt, run, args, kwargs, ins, shared, length, True, grow)
@@ -258,7 +273,7 @@ def _rebuild(out: Any, feed: Any) -> Any:
     if t is Lazy:
         return next(feed) if type(out.extra) is not Const else out.extra.tensor
     if hasattr(out, "kind") and isinstance(out, tuple):
-        return t([_rebuild(x, feed) for x in out], out.kind)
+        return t([_rebuild(x, feed) for x in out], out.kind)  # type: ignore[attr-defined]
     if isinstance(out, tuple) and hasattr(out, "_fields"):
         return t(*[_rebuild(x, feed) for x in out])
     if t is tuple or t is list:
@@ -276,7 +291,9 @@ def _wrapper(out: Any) -> Callable[[Any], Any] | None:
     return lambda xs: _rebuild(out, iter(xs))
 
 
-def _entry(rt: LaneRuntime, label: str, t: Tracer, program: Program, out: Any, length: int, ins: list[Lazy]) -> Entry:
+def _entry(
+    rt: LaneRuntime, label: str, t: Tracer, program: Program, out: Any, length: int, ins: list[Lazy]
+) -> Entry:
     autocast = private.autocast_state()
     places_in = tuple(
         [

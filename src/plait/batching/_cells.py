@@ -1,4 +1,4 @@
-"""Whole calls as one waiting node: functions marked with `plait.cell`, and modules of torch.nn that are known."""
+"""Whole calls as one waiting node: functions marked with `plait.cell`, and modules of torch.nn that are known."""  # noqa: E501
 
 from __future__ import annotations
 
@@ -25,13 +25,59 @@ if TYPE_CHECKING:
 
 PURE: frozenset[type] = frozenset(
     getattr(nn, n)
-    for n in (
-        "Linear Bilinear RNNCell LSTMCell GRUCell LayerNorm GroupNorm RMSNorm Conv1d Conv2d Conv3d ConvTranspose1d "
-        "ConvTranspose2d MaxPool1d MaxPool2d AvgPool1d AvgPool2d AdaptiveAvgPool1d AdaptiveAvgPool2d AdaptiveMaxPool2d "
-        "ReLU Tanh Sigmoid GELU ELU SELU CELU SiLU Mish Softplus Softsign LeakyReLU LogSigmoid Hardtanh Hardswish Hardsigmoid "
-        "ReLU6 Softmax LogSoftmax Softmin Embedding CrossEntropyLoss NLLLoss MSELoss L1Loss SmoothL1Loss HuberLoss BCELoss "
-        "BCEWithLogitsLoss PReLU_none CosineSimilarity"
-    ).split()
+    for n in [
+        "Linear",
+        "Bilinear",
+        "RNNCell",
+        "LSTMCell",
+        "GRUCell",
+        "LayerNorm",
+        "GroupNorm",
+        "RMSNorm",
+        "Conv1d",
+        "Conv2d",
+        "Conv3d",
+        "ConvTranspose1d",
+        "ConvTranspose2d",
+        "MaxPool1d",
+        "MaxPool2d",
+        "AvgPool1d",
+        "AvgPool2d",
+        "AdaptiveAvgPool1d",
+        "AdaptiveAvgPool2d",
+        "AdaptiveMaxPool2d",
+        "ReLU",
+        "Tanh",
+        "Sigmoid",
+        "GELU",
+        "ELU",
+        "SELU",
+        "CELU",
+        "SiLU",
+        "Mish",
+        "Softplus",
+        "Softsign",
+        "LeakyReLU",
+        "LogSigmoid",
+        "Hardtanh",
+        "Hardswish",
+        "Hardsigmoid",
+        "ReLU6",
+        "Softmax",
+        "LogSoftmax",
+        "Softmin",
+        "Embedding",
+        "CrossEntropyLoss",
+        "NLLLoss",
+        "MSELoss",
+        "L1Loss",
+        "SmoothL1Loss",
+        "HuberLoss",
+        "BCELoss",
+        "BCEWithLogitsLoss",
+        "PReLU_none",
+        "CosineSimilarity",
+    ]
     if hasattr(nn, n)
 )
 INSIDE: frozenset[type] = PURE | {nn.Identity, nn.Flatten, nn.Unflatten, nn.Dropout}
@@ -45,13 +91,13 @@ def whole(m: nn.Module, inside: bool = False) -> bool:
         or m._backward_hooks
         or m._backward_pre_hooks
         or "forward" in m.__dict__
-        or nn.modules.module._has_any_global_hook()
+        or nn.modules.module._has_any_global_hook()  # type: ignore[no-untyped-call]
     ):
         return False
     t = type(m)
     if t is nn.Sequential:
-        return len(m) > 0 and all(whole(c, True) for c in m)
-    if t is nn.Dropout and m.training and m.p > 0:
+        return len(m) > 0 and all(whole(c, True) for c in m)  # type: ignore[arg-type, attr-defined]
+    if t is nn.Dropout and m.training and m.p > 0:  # type: ignore[operator]
         return False
     if t is nn.Embedding and (m.max_norm is not None or m.scale_grad_by_freq or m.sparse):
         return False
@@ -64,7 +110,7 @@ def any_length(m: Any) -> bool:
 
 
 class Cell:
-    """A function that is straight-line and pure: any code of that kind becomes one node, run once per group."""
+    """A function that is straight-line and pure: any code of that kind becomes one node, run once per group."""  # noqa: E501
 
     def __init__(self, func: Callable[..., Any]) -> None:
         self.func = func
@@ -105,12 +151,12 @@ def cell(func: Any) -> Any:
     ...     return torch.tanh(x @ W + h)
     >>> step(torch.zeros(2), torch.zeros(2))      # outside of plait.batch: the function itself
     tensor([0., 0.])
-    """
+    """  # noqa: E501
     if isinstance(func, nn.Module):
-        func.forward = _forward_as_cell(func.forward, func)  # type: ignore[method-assign]
+        func.forward = _forward_as_cell(func.forward, func)
         return func
     if isinstance(func, type) and issubclass(func, nn.Module):
-        func.forward = _forward_as_cell(func.forward, None)  # type: ignore[attr-defined]
+        func.forward = _forward_as_cell(func.forward, None)
         return func
     return Cell(func)
 
@@ -173,17 +219,14 @@ def call_cell(
 
 
 def _fast_key(rt: LaneRuntime, key_of: Any, flag: Any, args: Any, kwargs: Any, owner: Any) -> Any:
-    """The key under which the core finds this call the next time, if it is of the kind that the core understands."""
+    """The key under which the core finds this call the next time, if it is of the kind that the core understands."""  # noqa: E501
     return None if kwargs else fast_key(key_of, flag, args, owner)
 
 
 def call_module(rt: LaneRuntime, m: nn.Module, args: Any, kwargs: Any, original: Callable[..., Any]) -> Any:
     kind = rt.module_kinds.get(m)
     if kind is None:
-        if type(m) in RAGGED_MODULES and whole_ragged(m):
-            kind = "ragged"
-        else:
-            kind = "whole" if whole(m) else "open"
+        kind = "ragged" if type(m) in RAGGED_MODULES and whole_ragged(m) else "whole" if whole(m) else "open"
         rt.module_kinds[m] = kind
     if kind == "open" or getattr(m, "inplace", False):
         return original(m, *args, **kwargs)
@@ -207,8 +250,8 @@ def whole_ragged(m: nn.Module) -> bool:
             or "forward" in c.__dict__
             for c in m.modules()
         )
-        and not nn.modules.module._has_any_global_hook()
-    )  # type: ignore[no-untyped-call]
+        and not nn.modules.module._has_any_global_hook()  # type: ignore[no-untyped-call]
+    )
 
 
 _lock = threading.Lock()
@@ -222,14 +265,14 @@ def modules_deferred(func: Any) -> Iterator[None]:
 
     Only those classes get a `__call__`: to set one on `nn.Module` itself would cost half a millisecond each way, because
     Python then forgets what it has cached of all its subclasses.
-    """
+    """  # noqa: E501
     global _users
     with _lock:
         _users += 1
         if _users == 1:
             for cls in _CLASSES:
                 _saved[cls] = cls.__dict__.get("__call__")
-                cls.__call__ = _call  # type: ignore[assignment, method-assign]
+                cls.__call__ = _call  # type: ignore[method-assign]
     kept = [(m, dict(m.__dict__), dict(m._buffers)) for f in _reachable(func) for m in f.modules()]
     try:
         yield
@@ -243,7 +286,7 @@ def modules_deferred(func: Any) -> Iterator[None]:
                     if call is None:
                         del cls.__call__
                     else:
-                        cls.__call__ = call
+                        cls.__call__ = call  # type: ignore[method-assign]
                 _saved.clear()
 
 
@@ -256,7 +299,7 @@ def _reachable(func: Any) -> list[nn.Module]:
 def _kept_lazy(m: nn.Module) -> str | None:
     for d in (m.__dict__, m._buffers):
         for name, v in d.items():
-            if type(v) is Lazy or (type(v) in (list, tuple) and any(type(x) is Lazy for x in v)):
+            if type(v) is Lazy or (type(v) in (list, tuple) and any(type(x) is Lazy for x in v)):  # type: ignore[union-attr]
                 return name
     return None
 
@@ -267,7 +310,7 @@ def _check_state(kept: list[Any]) -> None:
         name = _kept_lazy(m)
         if name is not None:
             raise BatchError(
-                f"the function keeps a value of one example in `{name}` of {type(m).__name__}, which all examples "
+                f"the function keeps a value of one example in `{name}` of {type(m).__name__}, which all examples "  # noqa: E501
                 "share; pass it on as an argument or a result instead"
             )
 

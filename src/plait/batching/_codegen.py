@@ -31,7 +31,8 @@ class Grad:
 class Writer:
     """State while one program is written; the rules in `kernels/_vjp.py` talk to it."""
 
-    def __init__(self, p: Program, rules: dict[str, Any]) -> None:
+    def __init__(self, p: Program, rules: dict[str, Any], given: tuple[bool, ...] | None = None) -> None:
+        self.given = given
         self.p = p
         self.rules = rules
         self.fwd: list[str] = []
@@ -49,7 +50,9 @@ class Writer:
         self.done: set[int] = set()  # instructions that another one has written along
         self.gates = self._find_gates()
         self.tmp = 0
-        self.delayed: dict[int, tuple[str, str, str]] = {}  # products that wait for the addition that uses them
+        self.delayed: dict[
+            int, tuple[str, str, str]
+        ] = {}  # products that wait for the addition that uses them
         self.saved_extra: list[str] = []
 
     # ------------------------------------------------------------------ names and shapes
@@ -85,7 +88,7 @@ class Writer:
         return f"v{k}"
 
     def later(self, add: Instr, k: int) -> bool:
-        """Whether the product `k` is better joined with the addition that uses it: both operands of one shape."""
+        """Whether the product `k` is better joined with the addition that uses it: both operands of one shape."""  # noqa: E501
         if id(add) in self.done or (add.consts and add.consts[-1] is not None) or len(add.ins) != 2:
             return False
         other = add.ins[0] if add.ins[1] == k else add.ins[1]
@@ -93,7 +96,10 @@ class Writer:
             return False
         a, b, o = self.p.vals[other], self.p.vals[k], self.p.vals[add.outs[0]]
         return (
-            a.inner == b.inner == o.inner and a.dtype == b.dtype and a.ragged == b.ragged and other not in self.delayed
+            a.inner == b.inner == o.inner
+            and a.dtype == b.dtype
+            and a.ragged == b.ragged
+            and other not in self.delayed
         )
 
     def args_of(self, i: Instr) -> list[Any]:
@@ -244,7 +250,7 @@ class Writer:
 
     def backward(self) -> None:
         for k, v in enumerate(self.p.outs):
-            if self.tracks(v):
+            if self.tracks(v) and (self.given is None or self.given[k]):
                 self.grads.setdefault(v, []).append(Grad(f"G{k}"))
         gated = {o: a for a, pieces in self.gates.items() for _, _, _, o in pieces}
         left = {a: len(pieces) for a, pieces in self.gates.items()}
@@ -298,7 +304,8 @@ class Writer:
         self.grads[a] = [Grad(f"g{a}")]
 
     # ------------------------------------------------------------------ the whole
-    def source(self) -> str:
+    def source(self, like: str | None = None) -> str:
+        """Both functions; with `like`, the backward unpacks what the forward of that source saves."""
         p = self.p
         self.forward()
         self.backward()
@@ -323,6 +330,9 @@ class Writer:
         # a piece may be needed before its gates are opened in the backward: cut them first
         early = [a for a in self.gates if self._used_before_open(a)]
         kept = sorted(names)
+        if like is not None:
+            saved = next(x for x in like.splitlines() if x.startswith("    return ("))
+            kept = [w.strip() for w in saved[len("    return (") : -1].split(",") if w.strip()]
         body = [f"    v{v} = A[{k}]" for k, v in enumerate(p.ins)]
         body += ["    n = ctx.n", "    N = ctx.total"]
         body += [f"    {s}" for s in self.fwd]
@@ -346,7 +356,9 @@ class Writer:
         )
 
     def _used_before_open(self, a: int) -> bool:
-        opened = next((k for k, s in enumerate(self.bwd) if s.startswith(f"g{a} = empty_like")), len(self.bwd))
+        opened = next(
+            (k for k, s in enumerate(self.bwd) if s.startswith(f"g{a} = empty_like")), len(self.bwd)
+        )
         import re
 
         before = set(re.findall(r"\bv\d+\b", "\n".join(self.bwd[:opened])))

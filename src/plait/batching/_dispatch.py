@@ -1,4 +1,4 @@
-"""Where a call on lazy tensors goes: tensor views, writes in place, host reads, random draws, and all pure ops."""
+"""Where a call on lazy tensors goes: tensor views, writes in place, host reads, random draws, and all pure ops."""  # noqa: E501
 
 from __future__ import annotations
 
@@ -218,7 +218,13 @@ FACTORIES = frozenset(
         "hann_window",
     }
 )
-NEW = {"new_zeros": "zeros", "new_ones": "ones", "new_empty": "empty", "new_full": "full", "new_tensor": "tensor"}
+NEW = {
+    "new_zeros": "zeros",
+    "new_ones": "ones",
+    "new_empty": "empty",
+    "new_full": "full",
+    "new_tensor": "tensor",
+}
 LIKE = {"zeros_like": "zeros", "ones_like": "ones", "empty_like": "empty", "full_like": "full"}
 REFUSED = {
     "backward": "call backward() on what plait.batch returns, outside of the function for one example",
@@ -333,7 +339,7 @@ def refuse(what: str, instead: str) -> NoReturn:
 
 
 def has_lazy(a: Any) -> bool:
-    """True if a value that depends on the example is among the arguments (at any depth of lists and tuples)."""
+    """True if a value that depends on the example is among the arguments (at any depth of lists and tuples)."""  # noqa: E501
     t = type(a)
     if t is Lazy:
         return type(a.extra) is not Const
@@ -391,9 +397,21 @@ def _attribute(func: Any, kind: str, args: Args) -> Any:
 def unsupported_attribute(x: Lazy, name: str) -> Any:
     if name in ("H", "mH", "real"):
         return call(name, (x,), {})
-    if name in ("itemsize", "nbytes", "is_cpu", "output_nr", "_version", "is_vulkan", "is_ipu", "is_maia", "is_mtia"):
+    if name in (
+        "itemsize",
+        "nbytes",
+        "is_cpu",
+        "output_nr",
+        "_version",
+        "is_vulkan",
+        "is_ipu",
+        "is_maia",
+        "is_mtia",
+    ):
         return getattr(torch.empty(x.meta.shape, dtype=x.meta.dtype), name)
-    return refuse(f"`.{name}` of a value inside plait.batch", "it has no such attribute before it is computed")
+    return refuse(
+        f"`.{name}` of a value inside plait.batch", "it has no such attribute before it is computed"
+    )
 
 
 def call(name: Any, args: Args, kwargs: Kwargs, func: Any = None) -> Any:
@@ -455,7 +473,8 @@ def _opaque(rt: Runtime, func: Any, args: Args, kwargs: Kwargs) -> Any:
         return plain(rt, n, func, args, kwargs)
     if func is torch.cond or n in ("cond", "while_loop"):
         refuse(
-            f"torch.{n} inside plait.batch", "write an ordinary Python `if` or `while`; every example takes its own arm"
+            f"torch.{n} inside plait.batch",
+            "write an ordinary Python `if` or `while`; every example takes its own arm",
         )
     return rt.emit(func, args, kwargs)
 
@@ -465,7 +484,9 @@ def plain(rt: Runtime, name: str, func: Any, args: Args, kwargs: Kwargs) -> Any:
     """A call without any value of an example: computed once, the same for all lanes."""
     f = func if func is not None else function_of(name)
     if name in ("requires_grad_", "backward", "grad", "set_", "resize_"):
-        refuse(f"`{name}` on a tensor that all examples share", "do it outside of the function for one example")
+        refuse(
+            f"`{name}` on a tensor that all examples share", "do it outside of the function for one example"
+        )
     return rt.shared_call(name, f, unwrap(args), unwrap(kwargs))
 
 
@@ -494,7 +515,8 @@ def _inplace(rt: Runtime, name: str, args: Args, kwargs: Kwargs, func: Any) -> A
             refuse(f"`{name}` on a tensor that all examples share", "do it outside of plait.batch")
         refuse(
             f"`{name}` writes to {rt.name_of(x)}",
-            "every example would change it for the others; return the new value instead, or clone the tensor first",
+            "every example would change it for the others; return the new value "
+            "instead, or clone the tensor first",
         )
     if name in REFUSED:
         refuse(f"`{name}` inside plait.batch", REFUSED[name])
@@ -527,7 +549,9 @@ def write(rt: Runtime, x: Lazy, value: Any) -> None:
     e = x.extra
     root = e.root if type(e) is Alias else e if type(e) is Lazy else x
     if root.extra is INPUT:
-        refuse("the function writes in place to an example that it was given", "clone it first: x = x.clone()")
+        refuse(
+            "the function writes in place to an example that it was given", "clone it first: x = x.clone()"
+        )
     if type(root.extra) is Const and root.extra.source is not None:
         refuse(
             f"the function writes in place to {root.extra.source}",
@@ -574,8 +598,8 @@ def fresh(rt: Runtime, x: Lazy) -> None:
     """Looks again through a tensor view whose value was written since."""
     e = x.extra
     if type(e) is Test:
-        y = rt.emit(e.name, (e.value, e.other), {})
-        x.slot, x.meta, x.extra = y.slot, y.meta, None
+        t = rt.emit(e.name, (e.value, e.other), {})
+        x.slot, x.meta, x.extra = t.slot, t.meta, None
         return
     if type(e) is Lazy:
         if type(e.extra) is not Written:
@@ -586,11 +610,11 @@ def fresh(rt: Runtime, x: Lazy) -> None:
         if type(w) is Written and w.version != e.seen:
             if any(c[0] in MAYBE_COPY for c in e.chain):
                 refuse(
-                    "a value was written in place after reshape, flatten or contiguous made another name for it, which "
+                    "a value was written in place after reshape, flatten or contiguous made another name for it, which "  # noqa: E501
                     "may or may not be a copy",
                     "use view() or clone()",
                 )
-            y: Any = e.root
+            y = e.root
             before = torch.is_grad_enabled()
             torch._C._set_grad_enabled(e.grad)  # a view keeps the mode in which it was taken
             try:
@@ -653,9 +677,8 @@ def _parts(rt: Runtime, name: str, x: Lazy, args: Args, kwargs: Kwargs) -> Any:
     if name == "unbind":
         dim = (args[1] if len(args) > 1 else kwargs.get("dim", 0)) % rank
     else:
-        dim = {"hsplit": 1 if rank > 1 else 0, "vsplit": 0, "dsplit": 2}.get(
-            name, args[2] if len(args) > 2 else kwargs.get("dim", 0)
-        ) % rank
+        given: Any = args[2] if len(args) > 2 else kwargs.get("dim", 0)
+        dim = int({"hsplit": 1 if rank > 1 else 0, "vsplit": 0, "dsplit": 2}.get(name, given)) % rank
     at = 0
     grad = torch.is_grad_enabled()
     for k, out in enumerate(outs):
@@ -693,7 +716,9 @@ def _index(rt: Runtime, x: Lazy, index: Any) -> Any:
     ):
         parts = index if isinstance(index, tuple) else (index,)
         known = tuple(
-            slice(*(None if v is None else int(v) for v in (k.start, k.stop, k.step))) if isinstance(k, slice) else k
+            slice(*(None if v is None else int(v) for v in (k.start, k.stop, k.step)))
+            if isinstance(k, slice)
+            else k
             for k in parts
         )
         return view(rt, "__getitem__", (x, known), {})
@@ -704,12 +729,12 @@ def _index(rt: Runtime, x: Lazy, index: Any) -> Any:
 
 def _setitem(rt: Runtime, args: Args, kwargs: Kwargs) -> None:
     x, index, value = args
-    if type(x) is not Lazy:
-        if has_lazy(index) or has_lazy(value) or isinstance(x, Tensor):
-            refuse(
-                f"`[...] = ` writes to {rt.name_of(x)}",
-                "make the tensor inside the function for one example, or return the values and write them outside",
-            )
+    if type(x) is not Lazy and (has_lazy(index) or has_lazy(value) or isinstance(x, Tensor)):
+        refuse(
+            f"`[...] = ` writes to {rt.name_of(x)}",
+            "make the tensor inside the function for one example, or return "
+            "the values and write them outside",
+        )
     fresh(rt, x)
     if type(x.extra) is Const and not _advanced(index) and x.extra.source is None:
         rt.own(x)
@@ -798,7 +823,8 @@ def _requires_grad(rt: Runtime, args: Args, kwargs: Kwargs) -> Any:
     if type(x) is Lazy and bool(want) == x.meta.tracks:
         return x
     return refuse(
-        "`requires_grad_` inside plait.batch", "mark the examples or parameters before the call, or use detach()"
+        "`requires_grad_` inside plait.batch",
+        "mark the examples or parameters before the call, or use detach()",
     )
 
 
@@ -844,7 +870,9 @@ def _to(rt: Runtime, args: Args, kwargs: Kwargs) -> Any:
         elif isinstance(a, (str, torch.device, int)) and not isinstance(a, bool):
             device = a
     if device is not None and torch.device(device).type != x.meta.device.type:
-        refuse("a move to another device inside plait.batch", "move the model and the examples before the call")
+        refuse(
+            "a move to another device inside plait.batch", "move the model and the examples before the call"
+        )
     if dtype is None or dtype == x.meta.dtype:
         return rt.emit("clone", (x,), {}) if copy else x
     return rt.emit("to_dtype", (x, dtype), {})
@@ -896,7 +924,12 @@ def _where(rt: Runtime, args: Args, kwargs: Kwargs) -> Any:
         return rt.alone("where", torch.where, args, kwargs)
     if not has_lazy(args):
         return plain(rt, "where", torch.where, args, kwargs)
-    if isinstance(args[0], Tensor) and hasattr(Tensor, "where") and args[0].dtype != torch.bool and len(args) == 3:
+    if (
+        isinstance(args[0], Tensor)
+        and hasattr(Tensor, "where")
+        and args[0].dtype != torch.bool
+        and len(args) == 3
+    ):
         args = (args[1], args[0], args[2])  # the method: x.where(condition, other)
     return rt.emit("where", args, kwargs)
 
@@ -959,7 +992,18 @@ SPECIAL: dict[str, Callable[[Runtime, Args, Kwargs], Any]] = {
     **{k: _like(v) for k, v in LIKE.items()},
 }
 
-__all__ = ["call", "fresh", "has_lazy", "meta_of", "refuse", "row_meta", "torch_function", "unwrap", "view", "write"]
+__all__ = [
+    "call",
+    "fresh",
+    "has_lazy",
+    "meta_of",
+    "refuse",
+    "row_meta",
+    "torch_function",
+    "unwrap",
+    "view",
+    "write",
+]
 
 _SLOW = frozenset(SPECIAL) | VIEWS | RANDOM | HOST | ALONE | frozenset(REFUSED) | FACTORIES
 FAST: dict[Any, str] = {

@@ -44,7 +44,9 @@ class _State:
     def __init__(self) -> None:
         self.grad = torch.is_grad_enabled()
         self.inference = torch.is_inference_mode_enabled()
-        self.autocast = tuple((d, torch.is_autocast_enabled(d), torch.get_autocast_dtype(d)) for d in ("cpu", "cuda"))
+        self.autocast = tuple(
+            (d, torch.is_autocast_enabled(d), torch.get_autocast_dtype(d)) for d in ("cpu", "cuda")
+        )
         self.default = torch.get_default_dtype()
         self.any_autocast = private.any_autocast()
 
@@ -89,7 +91,7 @@ class Lanes:
         depth = private.mode_count()
         collecting = gc.isenabled()  # all of it is alive until the end: nothing to look for
         gc.disable()
-        mode.__enter__()
+        mode.__enter__()  # type: ignore[no-untyped-call]
         self.depth = depth + 1
         local.rt = rt
         self.hub = getcurrent()
@@ -117,7 +119,7 @@ class Lanes:
             rt.pause = lambda request: None
             while private.mode_count() > depth + 1:
                 private.pop_mode()
-            mode.__exit__(None, None, None)
+            mode.__exit__(None, None, None)  # type: ignore[no-untyped-call]
 
     def _start(self) -> None:
         """Lanes that never wait share one greenlet: a new one starts only when the last was left waiting."""
@@ -170,7 +172,7 @@ class Lanes:
             state = _State()
             if state.inference != self.base.inference:
                 raise BatchError(
-                    f"a value is read inside torch.inference_mode() (example {lane}); use torch.no_grad() there"
+                    f"a value is read inside torch.inference_mode() (example {lane}); use torch.no_grad() there"  # noqa: E501
                 )
             self.base.install()
         n = private.mode_count()

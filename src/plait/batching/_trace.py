@@ -23,13 +23,15 @@ class Abort(Exception):
 
 
 class RaggedDim(int):
-    """The length of a ragged dimension inside a trace: may be passed on, must not decide or be computed with."""
+    """The length of a ragged dimension inside a trace: may be passed on, must not decide or be computed with."""  # noqa: E501
 
     def _no(self, *a: Any) -> Any:
         raise Abort
 
     __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = __truediv__ = __rtruediv__ = _no
-    __floordiv__ = __rfloordiv__ = __mod__ = __rmod__ = __pow__ = __rpow__ = __neg__ = __int__ = __float__ = _no
+    __floordiv__ = __rfloordiv__ = __mod__ = __rmod__ = __pow__ = __rpow__ = __neg__ = __int__ = __float__ = (
+        _no
+    )
     __lt__ = __le__ = __gt__ = __ge__ = __bool__ = _no
 
 
@@ -109,7 +111,9 @@ class Tracer(_current.Runtime):
                     grad = grad or x.requires_grad
         grad = grad and torch.is_grad_enabled() if tracks is None else tracks
         res = [self.value(s, d, grad and (d.is_floating_point or d.is_complex), ragged) for s, d in outs]
-        self.code.append(Instr(op, tuple(ids), consts, tuple(r.slot for r in res), fn, rows, self.name, opaque))
+        self.code.append(
+            Instr(op, tuple(ids), consts, tuple(r.slot for r in res), fn, rows, self.name, opaque)
+        )
         return res
 
     def infer(
@@ -122,7 +126,9 @@ class Tracer(_current.Runtime):
         found = _INFERRED.get(sig)
         if found is None:
             with torch._C.DisableTorchFunction(), torch.no_grad():
-                where = "meta" if cast is False else str(self.device)  # autocast knows nothing of meta tensors
+                where = (
+                    "meta" if cast is False else str(self.device)
+                )  # autocast knows nothing of meta tensors
                 out = func(*_to_meta(args, where), **_to_meta(kwargs, where))
             many = not isinstance(out, Tensor)
             outs = list(out) if many else [out]
@@ -190,7 +196,12 @@ class Tracer(_current.Runtime):
         if inner == v.inner:
             return self.op("alias", lambda a: a, [x], [(shape, v.dtype)], ragged=v.ragged)[0]
         return self.op(
-            "reshape", lambda a: a.reshape(a.shape[0], *inner), [x], [(shape, v.dtype)], (inner,), ragged=v.ragged
+            "reshape",
+            lambda a: a.reshape(a.shape[0], *inner),
+            [x],
+            [(shape, v.dtype)],
+            (inner,),
+            ragged=v.ragged,
         )[0]
 
     def align(self, x: Lazy, rank: int) -> Lazy:
@@ -202,7 +213,12 @@ class Tracer(_current.Runtime):
         inner = (1,) * missing + v.inner
         shape = (v.shape[0], *inner) if v.ragged else inner
         return self.op(
-            "reshape", lambda a: a.reshape(a.shape[0], *inner), [x], [(shape, v.dtype)], (inner,), ragged=v.ragged
+            "reshape",
+            lambda a: a.reshape(a.shape[0], *inner),
+            [x],
+            [(shape, v.dtype)],
+            (inner,),
+            ragged=v.ragged,
         )[0]
 
     def spread(self, w: Tensor, like: Lazy, ragged: bool, shape: tuple[int, ...]) -> Lazy:
@@ -238,7 +254,9 @@ class Tracer(_current.Runtime):
             if type(e) is Const:
                 return e.tensor
             if a.lane != -1:
-                raise CellError("uses a value of the surrounding code that is not among its arguments; pass it in")
+                raise CellError(
+                    "uses a value of the surrounding code that is not among its arguments; pass it in"
+                )
             if e is not None:
                 fresh(self, a)
             return a
@@ -257,7 +275,7 @@ class Tracer(_current.Runtime):
     def shared_call(self, name: str, func: Any, args: Any, kwargs: Any) -> Any:
         with torch._C.DisableTorchFunction():
             out = func(*args, **kwargs)
-        if isinstance(out, Tensor) and type(out) is not Lazy:
+        if isinstance(out, Tensor) and type(out) is not Lazy:  # type: ignore[comparison-overlap]
             return self.const(out, args)
         if type(out) in (tuple, list) and any(isinstance(o, Tensor) for o in out):
             return type(out)(self.const(o, args) if isinstance(o, Tensor) else o for o in out)
@@ -276,12 +294,12 @@ class Tracer(_current.Runtime):
 
     def read(self, x: Lazy) -> Any:
         raise CellError(
-            "reads a value (an if, .item(), print or an index), which a cell must not; take the decision outside"
+            "reads a value (an if, .item(), print or an index), which a cell must not; take the decision outside"  # noqa: E501
         )
 
     def alone(self, name: str, func: Any, args: Any, kwargs: Any) -> Any:
         raise CellError(
-            f"calls {name}, whose result has a length that depends on the numbers; call it outside of the cell"
+            f"calls {name}, whose result has a length that depends on the numbers; call it outside of the cell"  # noqa: E501
         )
 
     def reals(self, a: Any) -> Any:

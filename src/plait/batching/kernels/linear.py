@@ -27,13 +27,15 @@ def linear(t: Tracer, name: str, args: Args, kwargs: Kwargs) -> Any:
     b = args[2] if len(args) > 2 else kwargs.get("bias")
     shape, dtype = t.infer(name, F.linear, (x, w, b), {})[0]
     if isinstance(w, Lazy):
-        y = torch.matmul(x, w.mT if w.dim() > 1 else w)
+        y = torch.matmul(x, w.mT if w.dim() > 1 else w)  # type: ignore[arg-type]
         return y if b is None else y + b
     if w.dim() != 2 or (t.is_ragged(x) and len(x.meta.shape) < 2):
         raise NoRule
     if isinstance(b, Lazy) or (b is not None and b.dim() != 1):
         return linear(t, name, (x, w), {}) + b
-    return t.op("linear", F.linear, [x, w] if b is None else [x, w, b], [(shape, dtype)], ragged=t.is_ragged(x))[0]
+    return t.op(
+        "linear", F.linear, [x, w] if b is None else [x, w, b], [(shape, dtype)], ragged=t.is_ragged(x)
+    )[0]
 
 
 @rule("matmul", "mm", "mv", "bmm", "dot", "inner", "vdot")
@@ -106,7 +108,11 @@ def bilinear(t: Tracer, name: str, args: Args, kwargs: Kwargs) -> Any:
         raise NoRule
     shape, dtype = t.infer(name, F.bilinear, (a, b, w, bias), {})[0]
     return t.op(
-        "bilinear", F.bilinear, [a, b, w] if bias is None else [a, b, w, bias], [(shape, dtype)], ragged=t.is_ragged(a)
+        "bilinear",
+        F.bilinear,
+        [a, b, w] if bias is None else [a, b, w, bias],
+        [(shape, dtype)],
+        ragged=t.is_ragged(a),
     )[0]
 
 
@@ -124,7 +130,12 @@ def embedding(t: Tracer, name: str, args: Args, kwargs: Kwargs) -> Any:
     if pad is not None and pad < 0:
         pad += w.shape[0]
     return t.op(
-        "embedding", lambda i, e: F.embedding(i, e, pad), [ids, w], [(shape, dtype)], (pad,), ragged=t.is_ragged(ids)
+        "embedding",
+        lambda i, e: F.embedding(i, e, pad),
+        [ids, w],
+        [(shape, dtype)],
+        (pad,),
+        ragged=t.is_ragged(ids),
     )[0]
 
 
@@ -161,7 +172,7 @@ def rms_norm(t: Tracer, name: str, args: Args, kwargs: Kwargs) -> Any:
         raise NoRule
     return t.op(
         "rms_norm",
-        lambda a, *p: F.rms_norm(a, shape, *p, eps=eps),
+        lambda a, *p: F.rms_norm(a, shape, *p, eps=eps),  # type: ignore[misc]
         [x] if w is None else [x, w],
         [(out, dtype)],
         (shape, eps),
@@ -179,7 +190,9 @@ def normalize(t: Tracer, name: str, args: Args, kwargs: Kwargs) -> Any:
     if not isinstance(dim, int) or rank == 0 or (ragged and dim % rank == 0):
         raise NoRule
     d = dim % rank + (0 if ragged else 1)
-    return t.op("normalize", lambda a: F.normalize(a, p, d, eps), [x], [(out, dtype)], (p, d, eps), ragged=ragged)[0]
+    return t.op(
+        "normalize", lambda a: F.normalize(a, p, d, eps), [x], [(out, dtype)], (p, d, eps), ragged=ragged
+    )[0]
 
 
 @rule("cosine_similarity")
@@ -206,11 +219,15 @@ def attention(t: Tracer, name: str, args: Args, kwargs: Kwargs) -> Any:
         t.random("scaled_dot_product_attention", None, args, kwargs)
     rest = {n: given[n] for n in ("is_causal", "scale", "enable_gqa") if n in given}
     tensors = [q, k, v] + ([] if mask is None else [mask])
-    if not all(isinstance(x, Lazy) for x in (q, k, v)) or any(t.is_ragged(x) for x in tensors) or len(q.meta.shape) < 2:
+    if (
+        not all(isinstance(x, Lazy) for x in (q, k, v))
+        or any(t.is_ragged(x) for x in tensors)
+        or len(q.meta.shape) < 2
+    ):
         raise NoRule
     if len({len(x.meta.shape) for x in (q, k, v)}) > 1:
         raise NoRule
-    shape, dtype = t.infer(name, F.scaled_dot_product_attention, (q, k, v, mask), rest)[0]
+    shape, dtype = t.infer(name, F.scaled_dot_product_attention, (q, k, v, mask), rest)[0]  # type: ignore[arg-type]
     if isinstance(mask, Lazy):
         tensors[3] = t.align(mask, len(q.meta.shape))
 

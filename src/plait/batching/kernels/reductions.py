@@ -47,7 +47,7 @@ def _segment_extreme(largest: bool) -> Any:
         if k > 0:
             v = x.view(rows.n, k, *x.shape[1:])
             return v.amax(1) if largest else v.amin(1)
-        parts = x.split(rows.lengths or [])
+        parts = x.split(rows.lengths or [])  # type: ignore[no-untyped-call]
         return torch.stack([p.amax(0) if largest else p.amin(0) for p in parts])
 
     return fn
@@ -71,7 +71,7 @@ def _parse(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Lazy, Any, bo
     x = args[0]
     dim = args[1] if len(args) > 1 else rest.pop("dim", rest.pop("axis", None))
     keep = args[2] if len(args) > 2 else rest.pop("keepdim", False)
-    if len(args) > 3 or isinstance(dim, (bool, str)) or isinstance(dim, Tensor) or not isinstance(x, Lazy):
+    if len(args) > 3 or isinstance(dim, (bool, str, Tensor)) or not isinstance(x, Lazy):
         raise NoRule
     if isinstance(dim, (tuple, list)) and not dim:
         dim = None
@@ -110,7 +110,15 @@ def reduce(t: Tracer, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) 
             if name in ("argmax", "argmin", "var", "std", "prod", "any", "all", "count_nonzero"):
                 flat = t.reshape(x, (prod(v.shape),))
                 return _emit(
-                    t, name, func, flat, [1], False, rest, (shape, dtype), single=name in ("prod", "argmax", "argmin")
+                    t,
+                    name,
+                    func,
+                    flat,
+                    [1],
+                    False,
+                    rest,
+                    (shape, dtype),
+                    single=name in ("prod", "argmax", "argmin"),
                 )
             ds = list(range(1, rank + 1))
         else:
@@ -118,7 +126,9 @@ def reduce(t: Tracer, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) 
         return _emit(t, name, func, x, ds, keep, rest, (shape, dtype), single=isinstance(dim, int))
     ds = list(range(rank)) if dim is None else _dims(dim, rank)
     if 0 not in ds:
-        return _emit(t, name, func, x, ds, keep, rest, (shape, dtype), single=isinstance(dim, int), ragged=True)
+        return _emit(
+            t, name, func, x, ds, keep, rest, (shape, dtype), single=isinstance(dim, int), ragged=True
+        )
     if name not in SEGMENT or rest:
         raise NoRule
     inner = [d for d in ds if d]
@@ -210,7 +220,11 @@ def along(t: Tracer, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -
         dim = AXIS_DEFAULT.get(name)
     if name in ("sort", "argsort") and isinstance(dim, bool):
         raise NoRule
-    if len(args) > pos + 1 and name in ("softmax", "log_softmax", "softmin"):  # the old `_stacklevel` position
+    if len(args) > pos + 1 and name in (
+        "softmax",
+        "log_softmax",
+        "softmin",
+    ):  # the old `_stacklevel` position
         more = []
         if len(args) > pos + 2 and args[pos + 2] is not None:
             rest["dtype"] = args[pos + 2]
@@ -276,11 +290,18 @@ def norm(t: Tracer, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) ->
     p = args[1] if len(args) > 1 else kwargs.get("p", "fro")
     dim = args[2] if len(args) > 2 else kwargs.get("dim")
     keep = args[3] if len(args) > 3 else kwargs.get("keepdim", False)
-    if p not in ("fro", 2, 2.0, None) or not isinstance(x, Lazy) or kwargs.get("dtype") is not None or t.is_ragged(x):
+    if (
+        p not in ("fro", 2, 2.0, None)
+        or not isinstance(x, Lazy)
+        or kwargs.get("dtype") is not None
+        or t.is_ragged(x)
+    ):
         raise NoRule
     rank = len(x.meta.shape)
     if rank == 0:
         raise NoRule
     shape, dtype = t.infer(name, torch.norm, args, kwargs)[0]
     ds = tuple(range(1, rank + 1)) if dim is None else tuple(d + 1 for d in _dims(dim, rank))
-    return t.op(name, lambda a: torch.linalg.vector_norm(a, 2, ds, keep), [x], [(shape, dtype)], (ds, keep))[0]
+    return t.op(name, lambda a: torch.linalg.vector_norm(a, 2, ds, keep), [x], [(shape, dtype)], (ds, keep))[
+        0
+    ]

@@ -73,9 +73,9 @@ def expanded(t: Tracer, name: str, args: Args, kwargs: Kwargs) -> Any:
             if shape[0] != v.shape[0] or len(shape) != len(v.shape):
                 raise NoRule
             inner = shape[1:]
-            return t.op("expand", lambda a: a.expand(a.shape[0], *inner), [x], [(shape, dtype)], (inner,), ragged=True)[
-                0
-            ]
+            return t.op(
+                "expand", lambda a: a.expand(a.shape[0], *inner), [x], [(shape, dtype)], (inner,), ragged=True
+            )[0]
         x = t.align(x, len(shape))
         return t.op("expand", lambda a: a.expand(a.shape[0], *shape), [x], [(shape, dtype)], (shape,))[0]
     sizes = args[1] if len(args) == 2 and isinstance(args[1], (tuple, list)) else args[1:]
@@ -92,7 +92,12 @@ def narrow(t: Tracer, x: Lazy, dim: int, start: int, length: int) -> Lazy:
         raise NoRule
     d = dim if v.ragged else dim + 1
     return t.op(
-        "narrow", lambda a: a.narrow(d, start, length), [x], [(shape, v.dtype)], (d, start, length), ragged=v.ragged
+        "narrow",
+        lambda a: a.narrow(d, start, length),
+        [x],
+        [(shape, v.dtype)],
+        (d, start, length),
+        ragged=v.ragged,
     )[0]
 
 
@@ -185,13 +190,22 @@ def getitem(t: Tracer, name: str, args: Args, kwargs: Kwargs) -> Any:
     if not found:
         return t.op("getitem", lambda a: a[phys], [x], [(shape, dtype)], (freeze(phys),), ragged=v.ragged)[0]
     return t.op(
-        "getitem", lambda a, *ix: a[fill(spec, ix)], [x, *found], [(shape, dtype)], (freeze(spec),), ragged=v.ragged
+        "getitem",
+        lambda a, *ix: a[fill(spec, ix)],
+        [x, *found],
+        [(shape, dtype)],
+        (freeze(spec),),
+        ragged=v.ragged,
     )[0]
 
 
 def lookup(t: Tracer, x: Lazy, parts_: tuple[Any, ...]) -> Lazy:
     """x[i, j] with integer tensors for all of the first dimensions: each example looks into its own x."""
-    if t.is_ragged(x) or any(t.is_ragged(p) for p in parts_) or not all(isinstance(p, Tensor) for p in parts_):
+    if (
+        t.is_ragged(x)
+        or any(t.is_ragged(p) for p in parts_)
+        or not all(isinstance(p, Tensor) for p in parts_)
+    ):
         raise NoRule
     if any(p.dtype in (torch.bool, torch.uint8) for p in parts_):
         raise NoRule
@@ -224,7 +238,7 @@ def join(t: Tracer, name: str, args: Args, kwargs: Kwargs) -> Any:
         raise NoRule
     dim = args[1] if len(args) > 1 else kwargs.get("dim", kwargs.get("axis", 0))
     shape, dtype = t.infer(name, torch_callable(name), args, kwargs)[0]
-    dim %= len(shape)
+    dim %= len(shape)  # type: ignore[operator]
     if name == "cat":
         xs = [x for x in xs if tuple(x.shape) != (0,) or len(shape) == 1]
     ragged = any(t.is_ragged(x) for x in xs)
@@ -303,7 +317,12 @@ def index_put(t: Tracer, name: str, args: Args, kwargs: Kwargs) -> Any:
 
 @rule("gather", "take_along_dim")
 def gather(t: Tracer, name: str, args: Args, kwargs: Kwargs) -> Any:
-    if name != "gather" or len(args) != 3 or kwargs or not all(isinstance(a, Lazy) for a in (args[0], args[2])):
+    if (
+        name != "gather"
+        or len(args) != 3
+        or kwargs
+        or not all(isinstance(a, Lazy) for a in (args[0], args[2]))
+    ):
         raise NoRule
     x, dim, ix = args
     rank = len(x.meta.shape)

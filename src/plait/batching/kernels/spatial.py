@@ -1,4 +1,4 @@
-"""Convolution, pooling and normalisation over images of one size: an example's own batch dimension is folded in."""
+"""Convolution, pooling and normalisation over images of one size: an example's own batch dimension is folded in."""  # noqa: E501
 
 from __future__ import annotations
 
@@ -79,16 +79,25 @@ def spatial(t: Tracer, name: str, args: Args, kwargs: Kwargs) -> Any:
         n = a.shape[0]
         b = a.flatten(0, 1) if has_batch else a
         y = func(b, *full[1:], **kw)
-        return y.unflatten(0, (n, -1)) if has_batch else y
+        return y.unflatten(0, (n, -1)) if has_batch else y  # type: ignore[no-any-return]
 
-    key = (freeze(consts), freeze({k: v for k, v in kwargs.items() if k not in words}), tuple(slots), tuple(words), own)
-    return t.op(name, fn, [x, *(args[i] for i in slots), *(kwargs[k] for k in words)], [(shape, dtype)], key)[0]
+    key = (
+        freeze(consts),
+        freeze({k: v for k, v in kwargs.items() if k not in words}),
+        tuple(slots),
+        tuple(words),
+        own,
+    )
+    return t.op(name, fn, [x, *(args[i] for i in slots), *(kwargs[k] for k in words)], [(shape, dtype)], key)[
+        0
+    ]
 
 
 @rule("batch_norm")
 def batch_norm(t: Tracer, name: str, args: Args, kwargs: Kwargs) -> Any:
     given = dict(
-        zip(("input", "running_mean", "running_var", "weight", "bias", "training", "momentum", "eps"), args), **kwargs
+        zip(("input", "running_mean", "running_var", "weight", "bias", "training", "momentum", "eps"), args),
+        **kwargs,
     )
     x, mean, var = given["input"], given.get("running_mean"), given.get("running_var")
     if given.get("training", False):
@@ -97,7 +106,7 @@ def batch_norm(t: Tracer, name: str, args: Args, kwargs: Kwargs) -> Any:
 
             refuse(
                 "batch_norm in training mode writes its running_mean, which all examples share",
-                "call .eval(), or track_running_stats=False, or use LayerNorm or GroupNorm: one example at a time has no "
+                "call .eval(), or track_running_stats=False, or use LayerNorm or GroupNorm: one example at a time has no "  # noqa: E501
                 "batch to normalise over",
             )
         raise NoRule
@@ -128,14 +137,22 @@ def group_norm(t: Tracer, name: str, args: Args, kwargs: Kwargs) -> Any:
         given.get("bias"),
         given.get("eps", 1e-5),
     )
-    if not isinstance(x, Lazy) or t.is_ragged(x) or isinstance(w, Lazy) or isinstance(b, Lazy) or len(x.meta.shape) < 2:
+    if (
+        not isinstance(x, Lazy)
+        or t.is_ragged(x)
+        or isinstance(w, Lazy)
+        or isinstance(b, Lazy)
+        or len(x.meta.shape) < 2
+    ):
         raise NoRule
     shape, dtype = t.infer(name, F.group_norm, args, kwargs)[0]
     has = (w is not None, b is not None)
 
     def fn(a: Tensor, *p: Tensor) -> Tensor:
         it = iter(p)
-        y = F.group_norm(a.flatten(0, 1), groups, next(it) if has[0] else None, next(it) if has[1] else None, eps)
+        y = F.group_norm(
+            a.flatten(0, 1), groups, next(it) if has[0] else None, next(it) if has[1] else None, eps
+        )
         return y.view(a.shape)
 
     return t.op(name, fn, [x, *(p for p in (w, b) if p is not None)], [(shape, dtype)], (groups, has, eps))[0]

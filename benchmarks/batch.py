@@ -7,7 +7,7 @@
 Batch 64, forward and backward, one thread, process CPU time, best of the rounds; microseconds per unit (step, node,
 token).  `W1r` and `W1Lr` are W1 and W1L with the loop inside nn.RNN / nn.LSTM.  Every row is first checked: loss and
 gradients of all three forms must agree.
-"""  # noqa: E501
+"""
 
 from __future__ import annotations
 
@@ -61,9 +61,7 @@ def measure(name: str, hidden: int, rounds: int, with_loop: bool) -> tuple[float
         return batched(*w.examples).sum()  # type: ignore[no-any-return]
 
     a, b, c = (gradients(w.model, f()) for f in (loss_loop, loss_batch, hand))
-    error = max(
-        worst(a[1], b[1]), worst(a[1], c[1]), abs(a[0] - b[0]) / abs(a[0]), abs(a[0] - c[0]) / abs(a[0])
-    )
+    error = max(worst(a[1], b[1]), worst(a[1], c[1]), abs(a[0] - b[0]) / abs(a[0]), abs(a[0] - c[0]) / abs(a[0]))
     times: list[list[float]] = [[], [], []]
     for k in range(rounds):
         times[0].append(cpu(lambda: gradients(w.model, loss_batch())))
@@ -75,9 +73,7 @@ def measure(name: str, hidden: int, rounds: int, with_loop: bool) -> tuple[float
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", default=",".join(workloads.ALL))
     parser.add_argument("--hidden", default="64,256")
     parser.add_argument("--rounds", type=int, default=9)
@@ -91,7 +87,7 @@ def main() -> int:
         for hidden in map(int, args.hidden.split(",")):
             p, h, e, error = measure(name, hidden, args.rounds, not args.no_loop)
             print(
-                f"| {name} | {hidden} | {e:.1f} | {h:.2f} | {p:.2f} | {p / h:.2f} | {e / p:.1f} | {error:.0e} |",  # noqa: E501
+                f"| {name} | {hidden} | {e:.1f} | {h:.2f} | {p:.2f} | {p / h:.2f} | {e / p:.1f} | {error:.0e} |",
                 flush=True,
             )
     return 0

@@ -1,4 +1,4 @@
-"""The nine models batched by hand in PyTorch, with the weights of `workloads.py`: what plait.batch is compared with."""  # noqa: E501
+"""The nine models batched by hand in PyTorch, with the weights of `workloads.py`: what plait.batch is compared with."""
 
 from __future__ import annotations
 
@@ -95,9 +95,7 @@ class Levels:
         for i, k in enumerate(height):
             self.levels[k].append(i)
         self.place = {i: p for p, i in enumerate(i for level in self.levels for i in level)}
-        self.children = [
-            torch.tensor([self.place[c] for i in level for c in children[i]]) for level in self.levels
-        ]
+        self.children = [torch.tensor([self.place[c] for i in level for c in children[i]]) for level in self.levels]
         self.counts = [torch.tensor([len(children[i]) for i in level]) for level in self.levels]
         self.order = torch.tensor([i for level in self.levels for i in level])
 
@@ -335,6 +333,6 @@ def encoder(w: Workload) -> Callable[[], Tensor]:
 
 
 FORMS: dict[str, Callable[[Workload], Callable[[], Tensor]]] = {
-    "W1": loop, "W1r": loop, "W1L": loop, "W1Lr": loop, "W2": deciding, "W3": binary_tree, "W3A": child_sum, "W4": tagger,  # noqa: E501
+    "W1": loop, "W1r": loop, "W1L": loop, "W1Lr": loop, "W2": deciding, "W3": binary_tree, "W3A": child_sum, "W4": tagger,
     "W5": parser, "W6": halting, "W7": encoder,
 }  # fmt: skip

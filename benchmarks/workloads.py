@@ -2,7 +2,7 @@
 
 A workload has `model` (an nn.Module), `one(example...)` (the loss of one example), `examples` (columns of arguments) and
 `units` (steps, nodes or tokens, for the times).
-"""  # noqa: E501
+"""
 
 from __future__ import annotations
 
@@ -95,9 +95,7 @@ def loop(h: int, lstm: bool, whole: bool = False) -> Workload:
     sizes = lengths(5, 50)
     model = Whole(h, lstm) if whole else Loop(h, lstm)
     name = "W1L" if lstm else "W1"
-    what = (
-        ("nn.LSTM" if lstm else "nn.RNN") if whole else ("LSTM cell loop" if lstm else "tanh RNN cell loop")
-    )
+    what = ("nn.LSTM" if lstm else "nn.RNN") if whole else ("LSTM cell loop" if lstm else "tanh RNN cell loop")
     return Workload(name, what, "step", model, model, (sequences(sizes, h), labels()), sum(sizes))
 
 
@@ -189,9 +187,9 @@ def binary_tree(h: int) -> Workload:
 # ---------------------------------------------------------------------- W3A: child-sum trees of real code
 VOCABULARY = 2000
 FILES = (
-    "argparse ast bisect calendar codecs configparser copy csv dataclasses difflib dis enum fractions functools "  # noqa: E501
-    "gettext glob heapq inspect ipaddress json.decoder json.encoder locale mailbox mimetypes netrc ntpath opcode "  # noqa: E501
-    "optparse pickle platform posixpath pprint random shlex shutil statistics string tarfile textwrap tokenize "  # noqa: E501
+    "argparse ast bisect calendar codecs configparser copy csv dataclasses difflib dis enum fractions functools "
+    "gettext glob heapq inspect ipaddress json.decoder json.encoder locale mailbox mimetypes netrc ntpath opcode "
+    "optparse pickle platform posixpath pprint random shlex shutil statistics string tarfile textwrap tokenize "
     "traceback typing uuid weakref zipfile"
 )
 
@@ -200,9 +198,7 @@ def label_of(n: ast.AST) -> int:
     name = next((v for k in ("name", "id", "attr", "arg") if (v := getattr(n, k, None))), None)
     if isinstance(n, ast.Constant):
         name = repr(n.value)[:20]
-    return (
-        zlib.crc32((type(n).__name__ + (f":{name}" if isinstance(name, str) else "")).encode()) % VOCABULARY
-    )
+    return zlib.crc32((type(n).__name__ + (f":{name}" if isinstance(name, str) else "")).encode()) % VOCABULARY
 
 
 def tree_of(n: ast.AST) -> Any:
@@ -285,9 +281,7 @@ class Tagger(nn.Module):
         self.words, self.chars = nn.Embedding(words, WORD), nn.Embedding(chars, CHAR)
         self.spell = nn.LSTM(CHAR, CHAR_HIDDEN, bidirectional=True)
         self.read = nn.LSTM(WORD, h, bidirectional=True)
-        self.out = nn.Sequential(
-            nn.Linear(2 * h, MLP, bias=False), nn.Tanh(), nn.Linear(MLP, TAGS, bias=False)
-        )
+        self.out = nn.Sequential(nn.Linear(2 * h, MLP, bias=False), nn.Tanh(), nn.Linear(MLP, TAGS, bias=False))
 
     def forward(self, sentence: list[Any], tags: Tensor) -> Tensor:
         known = [w for w in sentence if isinstance(w, int)]
@@ -314,14 +308,11 @@ def tagger(h: int) -> Workload:
     g = rng(100)
     pick = [sents[i] for i in torch.randperm(len(sents), generator=g)[:EXAMPLES].tolist()]
     data = [
-        [vocabulary[w] if w in vocabulary else torch.tensor([0, *(letters[c] for c in w), 0]) for w in s]
-        for s in pick
+        [vocabulary[w] if w in vocabulary else torch.tensor([0, *(letters[c] for c in w), 0]) for w in s] for s in pick
     ]
     tags = [torch.randint(0, TAGS, (len(s),), generator=g) for s in pick]
     model = Tagger(h, len(vocabulary), len(letters) + 1)
-    return Workload(
-        "W4", "BiLSTM tagger, char BiLSTM", "token", model, model, (data, tags), sum(map(len, pick))
-    )
+    return Workload("W4", "BiLSTM tagger, char BiLSTM", "token", model, model, (data, tags), sum(map(len, pick)))
 
 
 # ---------------------------------------------------------------------- W5: a parser that chooses its actions
@@ -435,7 +426,7 @@ def halting(h: int) -> Workload:
     return Workload("W6", "halting per example", "step", model, model, (xs, labels()), units)
 
 
-# ---------------------------------------------------------------------- W7: attention over sentences of any length  # noqa: E501
+# ---------------------------------------------------------------------- W7: attention over sentences of any length
 class Encoder(nn.Module):
     def __init__(self, h: int) -> None:
         super().__init__()

@@ -22,19 +22,13 @@ def compare(one: Any, columns: tuple[list[Any], ...], model: nn.Module, **option
         loss: Tensor = run()
         loss.backward()
         took = time.perf_counter() - start
-        results.append(
-            (float(loss.detach()), [p.grad.clone() for p in model.parameters() if p.grad is not None], took)
-        )
+        results.append((float(loss.detach()), [p.grad.clone() for p in model.parameters() if p.grad is not None], took))
     (a, ga, ta), (b, gb, tb) = results
     top = max(float(g.abs().max()) for g in ga)
     error = max(float((x - y).abs().max()) for x, y in zip(ga, gb)) / top
     n = len(columns[0])
-    print(
-        f"{n} examples, loss {a:.4f} in the loop, {b:.4f} batched; gradients differ by {error:.1e} of the largest"  # noqa: E501
-    )
-    print(
-        f"forward and backward: loop {ta * 1e3:.0f} ms, plait.batch {tb * 1e3:.0f} ms: {ta / tb:.1f} times as fast"  # noqa: E501
-    )
+    print(f"{n} examples, loss {a:.4f} in the loop, {b:.4f} batched; gradients differ by {error:.1e} of the largest")
+    print(f"forward and backward: loop {ta * 1e3:.0f} ms, plait.batch {tb * 1e3:.0f} ms: {ta / tb:.1f} times as fast")
     assert abs(a - b) < 1e-3 * max(1.0, abs(a)) and error < 1e-3
     print(batched.report)
 

@@ -2,7 +2,7 @@
 
 The tag of a word says what it is in code: a keyword, a builtin, a number, punctuation, a capitalised or another word,
 seen only through a word vector or through its letters.  Sentences and words have any length; nothing is padded.
-"""  # noqa: E501
+"""
 
 from __future__ import annotations
 
@@ -21,7 +21,23 @@ from torch import Tensor, nn
 
 import plait
 
-MODULES = ["argparse", "asyncio", "collections", "contextlib", "csv", "decimal", "email", "functools", "inspect", "json", "logging", "os", "pathlib", "random", "re"]  # noqa: E501
+MODULES = [
+    "argparse",
+    "asyncio",
+    "collections",
+    "contextlib",
+    "csv",
+    "decimal",
+    "email",
+    "functools",
+    "inspect",
+    "json",
+    "logging",
+    "os",
+    "pathlib",
+    "random",
+    "re",
+]
 
 
 def tag(word: str) -> int:

@@ -2,7 +2,7 @@
 
 Every function of some modules is a tree of its `ast` nodes (without the `return`s themselves: they would give it
 away).  The model is plain recursion over one tree; `plait.batch` runs all trees of a batch level by level.
-"""  # noqa: E501
+"""
 
 from __future__ import annotations
 
@@ -19,7 +19,22 @@ from torch import Tensor, nn
 
 import plait
 
-MODULES = ["argparse", "ast", "calendar", "configparser", "csv", "difflib", "dis", "fractions", "gettext", "heapq", "inspect", "mailbox", "optparse", "pprint"]  # noqa: E501
+MODULES = [
+    "argparse",
+    "ast",
+    "calendar",
+    "configparser",
+    "csv",
+    "difflib",
+    "dis",
+    "fractions",
+    "gettext",
+    "heapq",
+    "inspect",
+    "mailbox",
+    "optparse",
+    "pprint",
+]
 KINDS, WIDTH = 500, 32
 
 
@@ -103,9 +118,7 @@ def main() -> None:
         with torch.no_grad():
             trees, ids, y = (list(c) for c in zip(*test))
             right = (scores(trees, ids).argmax(1) == torch.stack(y)).float().mean()
-        print(
-            f"epoch {epoch}: loss {total / len(train):.3f}, right on {len(test)} unseen functions: {right:.0%}"  # noqa: E501
-        )
+        print(f"epoch {epoch}: loss {total / len(train):.3f}, right on {len(test)} unseen functions: {right:.0%}")
 
 
 if __name__ == "__main__":

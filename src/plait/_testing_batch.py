@@ -67,7 +67,7 @@ def check_batch(
     >>> report = check_batch(lambda x: x.sum(0).tanh(), [torch.ones(2, 3), torch.ones(1, 3)])
     >>> report.examples
     2
-    """  # noqa: E501
+    """
     rows = [e if isinstance(e, tuple) else (e,) for e in examples]
     params = [p for m in _modules(func) for p in m.parameters() if p.requires_grad]
     params = list({id(p): p for p in params}.values())
@@ -104,9 +104,7 @@ def check_batch(
     return report
 
 
-def _gradients(
-    a: Tensor, b: Tensor, leaves: list[Tensor], n_params: int, tol: float, double: bool, flip: str
-) -> None:
+def _gradients(a: Tensor, b: Tensor, leaves: list[Tensor], n_params: int, tol: float, double: bool, flip: str) -> None:
     ga = torch.autograd.grad(a, leaves, allow_unused=True, retain_graph=True, create_graph=double)
     gb = torch.autograd.grad(b, leaves, allow_unused=True, retain_graph=double)
     _compare(ga, gb, leaves, n_params, tol, "the gradient", flip)
@@ -201,8 +199,7 @@ def _split(got: Any, n: int, want: list[list[Any]]) -> list[list[Any]]:
             and len(x) == n
             and not any(isinstance(v, (list, tuple, dict)) for v in x)
             and (
-                (all(isinstance(v, Tensor) for v in x) and not _listed(x))
-                or not any(isinstance(v, Tensor) for v in x)
+                (all(isinstance(v, Tensor) for v in x) and not _listed(x)) or not any(isinstance(v, Tensor) for v in x)
             )
         ):
             found.append(list(x))
@@ -215,10 +212,7 @@ def _split(got: Any, n: int, want: list[list[Any]]) -> list[list[Any]]:
         rest = want[len(found) : len(found) + len(x)]
         return (
             len(rest) == len(x)
-            and all(
-                isinstance(c[0], Tensor) and v.dim() == c[0].dim() + 1 and v.shape[0] == n
-                for v, c in zip(x, rest)
-            )
+            and all(isinstance(c[0], Tensor) and v.dim() == c[0].dim() + 1 and v.shape[0] == n for v, c in zip(x, rest))
             and not all(tuple(v.shape) == tuple(c.shape) for v, c in zip(x, want[len(found)]))
         )
 
@@ -242,9 +236,7 @@ def _weigh(columns: list[list[Any]]) -> Any:
     for k, c in enumerate(columns):
         for i, t in enumerate(c):
             if isinstance(t, Tensor) and t.dtype.is_floating_point and t.numel() and t.requires_grad:
-                w = torch.linspace(0.5, 1.5, t.numel(), dtype=t.dtype).reshape(t.shape) * (
-                    1 + 0.1 * ((i + 3 * k) % 7)
-                )
+                w = torch.linspace(0.5, 1.5, t.numel(), dtype=t.dtype).reshape(t.shape) * (1 + 0.1 * ((i + 3 * k) % 7))
                 total = total + (torch.where(torch.isfinite(t), t, 0.0) * w).sum()
     return total
 

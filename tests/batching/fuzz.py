@@ -15,7 +15,7 @@ from tests.batching.programs import Gen, Parts, compile_program, examples
 
 
 def one(seed: int | random.Random, parts: Parts, double: bool = False) -> str:
-    """Runs one program; returns "ok", "skipped" (the loop itself fails) or "refused"; raises on a difference."""  # noqa: E501
+    """Runs one program; returns "ok", "skipped" (the loop itself fails) or "refused"; raises on a difference."""
     rnd = random.Random(seed) if isinstance(seed, int) else seed
     source = Gen(rnd).source()
     rows = examples(rnd)

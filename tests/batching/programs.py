@@ -364,7 +364,7 @@ class Gen:
             "n": self.r.sample(self.nums, 1),
         }
         self.lines[-1:] = [
-            f"    return {{'v': ({', '.join(picks['v'])},), 'm': {picks['m'][0]} * 1, 'n': {picks['n'][0]} * 1}}"  # noqa: E501
+            f"    return {{'v': ({', '.join(picks['v'])},), 'm': {picks['m'][0]} * 1, 'n': {picks['n'][0]} * 1}}"
         ]
         return (
             "\n".join(

@@ -34,9 +34,7 @@ def build(module: Any, seed: int) -> Any:
         outs = (
             (-1,)
             if gather
-            else tuple(
-                -1 if ragged and rnd.random() < 0.5 else rnd.randint(1, 2) for _ in range(rnd.randint(1, 2))
-            )
+            else tuple(-1 if ragged and rnd.random() < 0.5 else rnd.randint(1, 2) for _ in range(rnd.randint(1, 2)))
         )
         number = core.sig(
             int(gather), int(ragged), () if gather else ins, outs, tuple(rnd.randrange(spaces) for _ in outs)

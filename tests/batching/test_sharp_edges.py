@@ -1,4 +1,4 @@
-"""What a person may write in a function for one example, and what must come out: right, or refused with a sentence."""  # noqa: E501
+"""What a person may write in a function for one example, and what must come out: right, or refused with a sentence."""
 
 from __future__ import annotations
 
@@ -188,13 +188,11 @@ def test_random_different_and_same() -> None:
     assert a.unique(dim=0).shape[0] > 4 and set(a.unique().tolist()) <= {0.0, 2.0}
     b = plait.batch(lambda x: F.dropout(x, 0.5), randomness="same")(torch.ones(8, 16))
     assert b.unique(dim=0).shape[0] == 1
-    c = plait.batch(lambda x: torch.randn(3) + torch.rand_like(x[:3]), randomness="different")(
+    c = plait.batch(lambda x: torch.randn(3) + torch.rand_like(x[:3]), randomness="different")(torch.ones(5, 16))
+    assert c.unique(dim=0).shape[0] == 5
+    d = plait.batch(lambda x: torch.bernoulli(torch.sigmoid(x)) + x.clone().normal_(), randomness="different")(
         torch.ones(5, 16)
     )
-    assert c.unique(dim=0).shape[0] == 5
-    d = plait.batch(
-        lambda x: torch.bernoulli(torch.sigmoid(x)) + x.clone().normal_(), randomness="different"
-    )(torch.ones(5, 16))
     assert d.shape == (5, 16)
     x = torch.ones(4, 3, requires_grad=True)
     y = plait.batch(lambda v: F.dropout(v * 2, 0.5), randomness="different")(x)
@@ -425,9 +423,7 @@ def test_untaken_arm_never_runs() -> None:
 
 
 def test_ragged_masks() -> None:
-    check_batch(
-        lambda x: (x[x > 0].sum(), torch.tanh(x[x.sum(1) > 0] * 2), x.nonzero().shape[0]), rows(3, 1, 4)
-    )
+    check_batch(lambda x: (x[x > 0].sum(), torch.tanh(x[x.sum(1) > 0] * 2), x.nonzero().shape[0]), rows(3, 1, 4))
 
 
 def test_jagged_layout_and_dims() -> None:
@@ -437,9 +433,7 @@ def test_jagged_layout_and_dims() -> None:
     back = plait.batch(lambda x: x.sum(0))(out.detach())
     assert torch.allclose(back, torch.stack([2 * x.sum(0) for x in xs]))
     a = torch.randn(5, 3)
-    assert torch.equal(
-        plait.batch(lambda p, x: x * p, in_dims=(None, 1), out_dims=1)(torch.tensor(2.0), a), a * 2
-    )
+    assert torch.equal(plait.batch(lambda p, x: x * p, in_dims=(None, 1), out_dims=1)(torch.tensor(2.0), a), a * 2)
     with pytest.raises(BatchError, match="in_dims has 1 entries"):
         plait.batch(lambda p, x: x, in_dims=(0,))(a, a)
 

@@ -35,9 +35,7 @@ class Options:
         all_parameters: bool,
     ) -> None:
         if randomness not in RANDOMNESS:
-            raise BatchError(
-                f"randomness must be one of {', '.join(map(repr, RANDOMNESS))}, not {randomness!r}"
-            )
+            raise BatchError(f"randomness must be one of {', '.join(map(repr, RANDOMNESS))}, not {randomness!r}")
         if fallback not in ("loop", "error"):
             raise BatchError(f"fallback must be 'loop' or 'error', not {fallback!r}")
         if layout not in (torch.strided, torch.jagged):
@@ -126,7 +124,7 @@ def batch(
     module a gradient, zero where no example reached it (for DistributedDataParallel).  What happened is in `.report`.
 
     Also a decorator, and a wrapper for an `nn.Module` (the result is a module with the same parameters).
-    """  # noqa: E501
+    """
     options = Options(in_dims, out_dims, randomness, layout, fallback, all_parameters)
     if func is None:
         return lambda f: batch(
@@ -155,9 +153,7 @@ def run(
     results = run_lanes(rt, func, given)
     if options.fallback == "error" and report.alone:
         (name, why), n = report.alone.most_common(1)[0]
-        raise BatchError(
-            f"{name} ran one example at a time ({n} times: {why}) and fallback='error' was asked for"
-        )
+        raise BatchError(f"{name} ran one example at a time ({n} times: {why}) and fallback='error' was asked for")
     return gather(rt, results, options, parameters)
 
 
@@ -180,7 +176,7 @@ def gather(rt: LaneRuntime, results: list[Any], options: Options, parameters: li
         leaves, other = flatten(r)
         if not same_tree(tree, other):
             raise BatchError(
-                f"example {i} returned {other.describe()}, but example 0 returned {tree.describe()}; return the "  # noqa: E501
+                f"example {i} returned {other.describe()}, but example 0 returned {tree.describe()}; return the "
                 "same structure from every example"
             )
         for c, x in zip(columns, leaves):
@@ -194,9 +190,7 @@ def gather(rt: LaneRuntime, results: list[Any], options: Options, parameters: li
                 "kind from every example"
             )
     with private.DisableTorchFunction():
-        rows = [
-            [as_row(rt, x, i) for i, x in enumerate(c)] for c, is_tensor in zip(columns, tensors) if is_tensor
-        ]
+        rows = [[as_row(rt, x, i) for i, x in enumerate(c)] for c, is_tensor in zip(columns, tensors) if is_tensor]
         rt.exec.flush([x.slot for c in rows for x in c if x.meta.rows])
         done = iter(collect(rt, rows, options.layout, parameters))
         outs: list[Any] = []
@@ -256,9 +250,7 @@ def _modules(func: Any) -> list[nn.Module]:
             cells = [c.cell_contents for c in (f.__closure__ or ()) if _filled(c)]
             names = [f.__globals__[n] for n in code.co_names if n in f.__globals__]
             todo += [
-                x
-                for x in (*cells, *names)
-                if isinstance(x, (nn.Module, functools.partial)) or hasattr(x, "__code__")
+                x for x in (*cells, *names) if isinstance(x, (nn.Module, functools.partial)) or hasattr(x, "__code__")
             ]
     return found
 

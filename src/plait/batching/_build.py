@@ -40,10 +40,8 @@ class LaneRows:
             return not (t.numel() > SMALL or (t.requires_grad and t.is_leaf and t.dim() > 1))
 
 
-def fast_key(
-    key_of: Any, flag: Any, args: Any, owner: Any = None, shared: frozenset[int] = frozenset()
-) -> Any:
-    """The key under which the core finds this call the next time, if it is of the kind that the core understands."""  # noqa: E501
+def fast_key(key_of: Any, flag: Any, args: Any, owner: Any = None, shared: frozenset[int] = frozenset()) -> Any:
+    """The key under which the core finds this call the next time, if it is of the kind that the core understands."""
     key: list[Any] = [key_of, flag, torch.is_grad_enabled(), private.any_autocast()]
     if owner is not None:
         key.append(id(owner))
@@ -101,9 +99,7 @@ def build(
         return lower(t, name, a, k)
 
     label = name if type(name) is str else getattr(name, "__name__", "op")
-    return build_call(
-        rt, label, run, args, kwargs, ins, shared, key if name in ANY_LENGTH else None, strict=False
-    )
+    return build_call(rt, label, run, args, kwargs, ins, shared, key if name in ANY_LENGTH else None, strict=False)
 
 
 def build_call(
@@ -125,10 +121,7 @@ def build_call(
     family = None
     if length and key is not None:
         family = tuple(
-            [
-                ("ragged", m.space, m.tracks) if type(m) is Meta and m.lead and m.rows == length else m
-                for m in key
-            ]
+            [("ragged", m.space, m.tracks) if type(m) is Meta and m.lead and m.rows == length else m for m in key]
         )
         known = rt.families.get(family)
         if known is not None:
@@ -163,10 +156,7 @@ def _lazies_metas(t: Tracer, out: Any) -> list[Meta]:
 def _other_length(known: Any, length: int) -> Entry:
     """The entry of a ragged call for examples of another length."""
     entry, ragged, metas, out = known
-    new = [
-        meta_of((length, *m.shape[1:]), m.dtype, m.device, m.tracks, 1) if r else m
-        for m, r in zip(metas, ragged)
-    ]
+    new = [meta_of((length, *m.shape[1:]), m.dtype, m.device, m.tracks, 1) if r else m for m, r in zip(metas, ragged)]
     return make_entry(entry.sig, length, new, out)
 
 
@@ -291,9 +281,7 @@ def _wrapper(out: Any) -> Callable[[Any], Any] | None:
     return lambda xs: _rebuild(out, iter(xs))
 
 
-def _entry(
-    rt: LaneRuntime, label: str, t: Tracer, program: Program, out: Any, length: int, ins: list[Lazy]
-) -> Entry:
+def _entry(rt: LaneRuntime, label: str, t: Tracer, program: Program, out: Any, length: int, ins: list[Lazy]) -> Entry:
     autocast = private.autocast_state()
     places_in = tuple(
         [

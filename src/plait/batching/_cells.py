@@ -1,4 +1,4 @@
-"""Whole calls as one waiting node: functions marked with `plait.cell`, and modules of torch.nn that are known."""  # noqa: E501
+"""Whole calls as one waiting node: functions marked with `plait.cell`, and modules of torch.nn that are known."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ def any_length(m: Any) -> bool:
 
 
 class Cell:
-    """A function that is straight-line and pure: any code of that kind becomes one node, run once per group."""  # noqa: E501
+    """A function that is straight-line and pure: any code of that kind becomes one node, run once per group."""
 
     def __init__(self, func: Callable[..., Any]) -> None:
         self.func = func
@@ -151,7 +151,7 @@ def cell(func: Any) -> Any:
     ...     return torch.tanh(x @ W + h)
     >>> step(torch.zeros(2), torch.zeros(2))      # outside of plait.batch: the function itself
     tensor([0., 0.])
-    """  # noqa: E501
+    """
     if isinstance(func, nn.Module):
         func.forward = _forward_as_cell(func.forward, func)
         return func
@@ -219,7 +219,7 @@ def call_cell(
 
 
 def _fast_key(rt: LaneRuntime, key_of: Any, flag: Any, args: Any, kwargs: Any, owner: Any) -> Any:
-    """The key under which the core finds this call the next time, if it is of the kind that the core understands."""  # noqa: E501
+    """The key under which the core finds this call the next time, if it is of the kind that the core understands."""
     return None if kwargs else fast_key(key_of, flag, args, owner)
 
 
@@ -310,7 +310,7 @@ def _check_state(kept: list[Any]) -> None:
         name = _kept_lazy(m)
         if name is not None:
             raise BatchError(
-                f"the function keeps a value of one example in `{name}` of {type(m).__name__}, which all examples "  # noqa: E501
+                f"the function keeps a value of one example in `{name}` of {type(m).__name__}, which all examples "
                 "share; pass it on as an argument or a result instead"
             )
 

@@ -50,9 +50,7 @@ class Writer:
         self.done: set[int] = set()  # instructions that another one has written along
         self.gates = self._find_gates()
         self.tmp = 0
-        self.delayed: dict[
-            int, tuple[str, str, str]
-        ] = {}  # products that wait for the addition that uses them
+        self.delayed: dict[int, tuple[str, str, str]] = {}  # products that wait for the addition that uses them
         self.saved_extra: list[str] = []
 
     # ------------------------------------------------------------------ names and shapes
@@ -88,7 +86,7 @@ class Writer:
         return f"v{k}"
 
     def later(self, add: Instr, k: int) -> bool:
-        """Whether the product `k` is better joined with the addition that uses it: both operands of one shape."""  # noqa: E501
+        """Whether the product `k` is better joined with the addition that uses it: both operands of one shape."""
         if id(add) in self.done or (add.consts and add.consts[-1] is not None) or len(add.ins) != 2:
             return False
         other = add.ins[0] if add.ins[1] == k else add.ins[1]
@@ -96,10 +94,7 @@ class Writer:
             return False
         a, b, o = self.p.vals[other], self.p.vals[k], self.p.vals[add.outs[0]]
         return (
-            a.inner == b.inner == o.inner
-            and a.dtype == b.dtype
-            and a.ragged == b.ragged
-            and other not in self.delayed
+            a.inner == b.inner == o.inner and a.dtype == b.dtype and a.ragged == b.ragged and other not in self.delayed
         )
 
     def args_of(self, i: Instr) -> list[Any]:
@@ -356,9 +351,7 @@ class Writer:
         )
 
     def _used_before_open(self, a: int) -> bool:
-        opened = next(
-            (k for k, s in enumerate(self.bwd) if s.startswith(f"g{a} = empty_like")), len(self.bwd)
-        )
+        opened = next((k for k, s in enumerate(self.bwd) if s.startswith(f"g{a} = empty_like")), len(self.bwd))
         import re
 
         before = set(re.findall(r"\bv\d+\b", "\n".join(self.bwd[:opened])))

@@ -2,7 +2,7 @@
 
 No autograd runs inside of them; results go straight to the rows that hold them; gradients of weights are handed to an
 accumulator as pairs (gradient of the product, input of the product), for one product over all groups at the end.
-"""  # noqa: E501
+"""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Compiled:
         self._for: dict[tuple[bool, ...], Callable[..., Any]] = {}
 
     def backward_for(self, given: tuple[bool, ...]) -> Callable[..., Any]:
-        """The backward for those results that have a gradient: the others' derivatives are not even looked at."""  # noqa: E501
+        """The backward for those results that have a gradient: the others' derivatives are not even looked at."""
         tracked = [self.program.vals[v].tracks for v in self.program.outs]
         if all(g or not t for g, t in zip(given, tracked)):
             return self.backward

@@ -172,12 +172,7 @@ class Core:
         return NotImplemented if entry is None else self.record(entry, lazies)
 
     def all_rows(self, x: Any) -> Any:
-        if (
-            not self._usable(x)
-            or not x.meta.lead
-            or x.meta.row is None
-            or (x.meta.tracks and not self._grad())
-        ):
+        if not self._usable(x) or not x.meta.lead or x.meta.row is None or (x.meta.tracks and not self._grad()):
             return NotImplemented
         root = x if x.extra is None or x.extra is self._input else x.extra
         return tuple([self._lazy(x.slot + i, x.meta.row, self.lane, root) for i in range(x.meta.rows)])
@@ -292,7 +287,7 @@ class Core:
 
         Signatures that feed one another in a circle (a loop, a recursion) run wave by wave; everything else waits
         until all of its inputs are there and runs once.  Within a group, rows lie in the order in which they are used.
-        """  # noqa: E501
+        """
         ids = self._needed(slots)
         own: list[Node] = [self._nodes[i] for i in ids]  # type: ignore[misc]
         at = {i: k for k, i in enumerate(ids)}
@@ -327,7 +322,7 @@ class Core:
         return groups, bytearray(index.tobytes())
 
     def reach(self, slots: Sequence[int]) -> list[bytearray]:
-        """For each space a byte per row: whether a gradient can come from these slots to the value of the row."""  # noqa: E501
+        """For each space a byte per row: whether a gradient can come from these slots to the value of the row."""
         mark: set[int] = set()
         seen: set[int] = set()
         todo = list(slots)

@@ -1,4 +1,4 @@
-"""Where a call on lazy tensors goes: tensor views, writes in place, host reads, random draws, and all pure ops."""  # noqa: E501
+"""Where a call on lazy tensors goes: tensor views, writes in place, host reads, random draws, and all pure ops."""
 
 from __future__ import annotations
 
@@ -339,7 +339,7 @@ def refuse(what: str, instead: str) -> NoReturn:
 
 
 def has_lazy(a: Any) -> bool:
-    """True if a value that depends on the example is among the arguments (at any depth of lists and tuples)."""  # noqa: E501
+    """True if a value that depends on the example is among the arguments (at any depth of lists and tuples)."""
     t = type(a)
     if t is Lazy:
         return type(a.extra) is not Const
@@ -409,9 +409,7 @@ def unsupported_attribute(x: Lazy, name: str) -> Any:
         "is_mtia",
     ):
         return getattr(torch.empty(x.meta.shape, dtype=x.meta.dtype), name)
-    return refuse(
-        f"`.{name}` of a value inside plait.batch", "it has no such attribute before it is computed"
-    )
+    return refuse(f"`.{name}` of a value inside plait.batch", "it has no such attribute before it is computed")
 
 
 def call(name: Any, args: Args, kwargs: Kwargs, func: Any = None) -> Any:
@@ -484,9 +482,7 @@ def plain(rt: Runtime, name: str, func: Any, args: Args, kwargs: Kwargs) -> Any:
     """A call without any value of an example: computed once, the same for all lanes."""
     f = func if func is not None else function_of(name)
     if name in ("requires_grad_", "backward", "grad", "set_", "resize_"):
-        refuse(
-            f"`{name}` on a tensor that all examples share", "do it outside of the function for one example"
-        )
+        refuse(f"`{name}` on a tensor that all examples share", "do it outside of the function for one example")
     return rt.shared_call(name, f, unwrap(args), unwrap(kwargs))
 
 
@@ -515,8 +511,7 @@ def _inplace(rt: Runtime, name: str, args: Args, kwargs: Kwargs, func: Any) -> A
             refuse(f"`{name}` on a tensor that all examples share", "do it outside of plait.batch")
         refuse(
             f"`{name}` writes to {rt.name_of(x)}",
-            "every example would change it for the others; return the new value "
-            "instead, or clone the tensor first",
+            "every example would change it for the others; return the new value instead, or clone the tensor first",
         )
     if name in REFUSED:
         refuse(f"`{name}` inside plait.batch", REFUSED[name])
@@ -549,9 +544,7 @@ def write(rt: Runtime, x: Lazy, value: Any) -> None:
     e = x.extra
     root = e.root if type(e) is Alias else e if type(e) is Lazy else x
     if root.extra is INPUT:
-        refuse(
-            "the function writes in place to an example that it was given", "clone it first: x = x.clone()"
-        )
+        refuse("the function writes in place to an example that it was given", "clone it first: x = x.clone()")
     if type(root.extra) is Const and root.extra.source is not None:
         refuse(
             f"the function writes in place to {root.extra.source}",
@@ -610,7 +603,7 @@ def fresh(rt: Runtime, x: Lazy) -> None:
         if type(w) is Written and w.version != e.seen:
             if any(c[0] in MAYBE_COPY for c in e.chain):
                 refuse(
-                    "a value was written in place after reshape, flatten or contiguous made another name for it, which "  # noqa: E501
+                    "a value was written in place after reshape, flatten or contiguous made another name for it, which "
                     "may or may not be a copy",
                     "use view() or clone()",
                 )
@@ -716,9 +709,7 @@ def _index(rt: Runtime, x: Lazy, index: Any) -> Any:
     ):
         parts = index if isinstance(index, tuple) else (index,)
         known = tuple(
-            slice(*(None if v is None else int(v) for v in (k.start, k.stop, k.step)))
-            if isinstance(k, slice)
-            else k
+            slice(*(None if v is None else int(v) for v in (k.start, k.stop, k.step))) if isinstance(k, slice) else k
             for k in parts
         )
         return view(rt, "__getitem__", (x, known), {})
@@ -732,8 +723,7 @@ def _setitem(rt: Runtime, args: Args, kwargs: Kwargs) -> None:
     if type(x) is not Lazy and (has_lazy(index) or has_lazy(value) or isinstance(x, Tensor)):
         refuse(
             f"`[...] = ` writes to {rt.name_of(x)}",
-            "make the tensor inside the function for one example, or return "
-            "the values and write them outside",
+            "make the tensor inside the function for one example, or return the values and write them outside",
         )
     fresh(rt, x)
     if type(x.extra) is Const and not _advanced(index) and x.extra.source is None:
@@ -870,9 +860,7 @@ def _to(rt: Runtime, args: Args, kwargs: Kwargs) -> Any:
         elif isinstance(a, (str, torch.device, int)) and not isinstance(a, bool):
             device = a
     if device is not None and torch.device(device).type != x.meta.device.type:
-        refuse(
-            "a move to another device inside plait.batch", "move the model and the examples before the call"
-        )
+        refuse("a move to another device inside plait.batch", "move the model and the examples before the call")
     if dtype is None or dtype == x.meta.dtype:
         return rt.emit("clone", (x,), {}) if copy else x
     return rt.emit("to_dtype", (x, dtype), {})
@@ -924,12 +912,7 @@ def _where(rt: Runtime, args: Args, kwargs: Kwargs) -> Any:
         return rt.alone("where", torch.where, args, kwargs)
     if not has_lazy(args):
         return plain(rt, "where", torch.where, args, kwargs)
-    if (
-        isinstance(args[0], Tensor)
-        and hasattr(Tensor, "where")
-        and args[0].dtype != torch.bool
-        and len(args) == 3
-    ):
+    if isinstance(args[0], Tensor) and hasattr(Tensor, "where") and args[0].dtype != torch.bool and len(args) == 3:
         args = (args[1], args[0], args[2])  # the method: x.where(condition, other)
     return rt.emit("where", args, kwargs)
 

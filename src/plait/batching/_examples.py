@@ -66,9 +66,7 @@ class Spread:
         def same(t: Tensor, flat: bool) -> Any:
             return t
 
-        return tuple(_pick(a, i, same) for a in self.args), {
-            k: _pick(a, i, same) for k, a in self.kwargs.items()
-        }
+        return tuple(_pick(a, i, same) for a in self.args), {k: _pick(a, i, same) for k, a in self.kwargs.items()}
 
 
 def _pick(a: Any, i: int, make: Any, has: Any = None) -> Any:
@@ -110,7 +108,7 @@ def spread(args: tuple[Any, ...], kwargs: dict[str, Any], in_dims: Any) -> Sprea
     dims = in_dims if isinstance(in_dims, (tuple, list)) else (in_dims,) * len(args)
     if len(dims) != len(args):
         raise BatchError(
-            f"in_dims has {len(dims)} entries, but the function was called with {len(args)} positional arguments"  # noqa: E501
+            f"in_dims has {len(dims)} entries, but the function was called with {len(args)} positional arguments"
         )
     counts: list[tuple[int, str]] = []
     devices: list[torch.device] = []
@@ -126,7 +124,7 @@ def spread(args: tuple[Any, ...], kwargs: dict[str, Any], in_dims: Any) -> Sprea
     for m, where in counts[1:]:
         if m != n:
             raise BatchError(
-                f"{first} has {n} examples, but {where} has {m}; all must have the same number, or None in in_dims "  # noqa: E501
+                f"{first} has {n} examples, but {where} has {m}; all must have the same number, or None in in_dims "
                 "to be shared"
             )
     return Spread(new, words, n, devices[0] if devices else torch.device("cpu"))
@@ -150,7 +148,7 @@ def _walk(a: Any, dim: Any, where: str, counts: list[tuple[int, str]], devices: 
     if isinstance(a, list):
         if isinstance(dim, list) and len(dim) == len(a):
             raise BatchError(
-                f"in_dims for {where} is a list, but a list is always a list of examples; use a tuple for structure"  # noqa: E501
+                f"in_dims for {where} is a list, but a list is always a list of examples; use a tuple for structure"
             )
         counts.append((len(a), where))
         t = next((v for v in a if isinstance(v, Tensor)), None)
@@ -167,7 +165,7 @@ def _walk(a: Any, dim: Any, where: str, counts: list[tuple[int, str]], devices: 
         dims_d = dim if isinstance(dim, dict) else dict.fromkeys(a, dim)
         return {k: _walk(x, dims_d.get(k, 0), f"{where}[{k!r}]", counts, devices) for k, x in a.items()}
     raise BatchError(
-        f"{where} is a {type(a).__name__}: pass a list of examples or a tensor, or None in in_dims to share it"  # noqa: E501
+        f"{where} is a {type(a).__name__}: pass a list of examples or a tensor, or None in in_dims to share it"
     )
 
 
@@ -188,16 +186,12 @@ def regroup(out_dims: Any, tree: Tree, n: int) -> list[Any]:
         else:
             ds = list(d.values()) if isinstance(d, dict) else list(d)
             if len(ds) != len(t.parts):
-                raise BatchError(
-                    f"out_dims has {len(ds)} entries, but the function returned {len(t.parts)} results"
-                )
+                raise BatchError(f"out_dims has {len(ds)} entries, but the function returned {len(t.parts)} results")
         for x, p in zip(ds, t.parts):
             walk(x, p)
 
     walk(
-        out_dims
-        if tree.kind is not None
-        else (out_dims[0] if isinstance(out_dims, (tuple, list)) else out_dims),
+        out_dims if tree.kind is not None else (out_dims[0] if isinstance(out_dims, (tuple, list)) else out_dims),
         tree,
     )
     return dims

@@ -154,9 +154,7 @@ class Executor:
             total = sum(leaf.meta.rows for leaf in leaves)
             at = self.room(space, total)
             if total:
-                parts = [
-                    leaf.tensor.detach() if leaf.meta.lead else leaf.tensor.detach()[None] for leaf in leaves
-                ]
+                parts = [leaf.tensor.detach() if leaf.meta.lead else leaf.tensor.detach()[None] for leaf in leaves]
                 torch.cat(parts, out=self.arenas[space].buf[at : at + total])
             for leaf in leaves:
                 leaf.row = at
@@ -286,7 +284,7 @@ class Executor:
             o.copy_(v.detach())
         return leaves, weights, values
 
-    # ------------------------------------------------------------------ calls that ran for one example at once  # noqa: E501
+    # ------------------------------------------------------------------ calls that ran for one example at once
     def add_alone(self, outs: list[Any], reals: list[Tensor], lazies: list[Lazy], again: Any) -> list[Any]:
         rt = self.rt
         made: list[Any] = []
@@ -298,15 +296,11 @@ class Executor:
                 if not isinstance(o, Tensor):
                     made.append(o)
                     continue
-                meta = meta_of(
-                    tuple(o.shape), o.dtype, o.device, o.requires_grad, 1 if o.dim() == 1 else None
-                )
+                meta = meta_of(tuple(o.shape), o.dtype, o.device, o.requires_grad, 1 if o.dim() == 1 else None)
                 x = Lazy(rt.take(meta.rows), meta, rt.lane, None)
                 at = self.room(meta.space, meta.rows)
                 if meta.rows:
-                    self.arenas[meta.space].buf[at : at + meta.rows] = o.detach().reshape(
-                        meta.rows, *meta.space.inner
-                    )
+                    self.arenas[meta.space].buf[at : at + meta.rows] = o.detach().reshape(meta.rows, *meta.space.inner)
                 rt.core.place(x.slot, at, meta.rows)
                 made.append(x)
                 if o.requires_grad:
@@ -328,9 +322,7 @@ class Executor:
         return made
 
     # ------------------------------------------------------------------ the way back
-    def backward(
-        self, seeds: Sequence[tuple[Space, Tensor, Tensor]]
-    ) -> tuple[dict[Space, Tensor], dict[int, Tensor]]:
+    def backward(self, seeds: Sequence[tuple[Space, Tensor, Tensor]]) -> tuple[dict[Space, Tensor], dict[int, Tensor]]:
         """Gradients of all rows and of the shared tensors, from gradients of some rows."""
         grads: dict[Space, Tensor] = {}
         acc = Accumulator()
@@ -398,9 +390,7 @@ class Executor:
         counts = step.rows.lengths if ragged and step.rows.lengths is not None else [per] * len(dead)
         g = g.reshape(column.count, *column.space.inner)
         mask = torch.tensor([d for d, c in zip(dead, counts) for _ in range(c)], device=g.device)
-        return torch.where(
-            mask.view(-1, *(1,) * (g.dim() - 1)), torch.zeros((), dtype=g.dtype, device=g.device), g
-        )
+        return torch.where(mask.view(-1, *(1,) * (g.dim() - 1)), torch.zeros((), dtype=g.dtype, device=g.device), g)
 
     def _vjp(self, step: Step, gouts: list[Any], acc: Accumulator) -> list[Tensor | None]:
         program = step.sig.program
@@ -485,9 +475,7 @@ class Accumulator:
         for w, ds, xs in self.flat.values():
             self.add(w, _rows(xs).t() @ _rows(ds))
         for (_, pad), (w, ds, ids) in self.lookups.items():
-            self.add(
-                w, torch.ops.aten.embedding_dense_backward(_rows(ds), torch.cat(ids), w.shape[0], pad, False)
-            )
+            self.add(w, torch.ops.aten.embedding_dense_backward(_rows(ds), torch.cat(ids), w.shape[0], pad, False))
         for w, b, ds, xs in self.products.values():
             d = _rows(ds)
             if w.requires_grad:

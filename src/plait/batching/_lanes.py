@@ -44,9 +44,7 @@ class _State:
     def __init__(self) -> None:
         self.grad = torch.is_grad_enabled()
         self.inference = torch.is_inference_mode_enabled()
-        self.autocast = tuple(
-            (d, torch.is_autocast_enabled(d), torch.get_autocast_dtype(d)) for d in ("cpu", "cuda")
-        )
+        self.autocast = tuple((d, torch.is_autocast_enabled(d), torch.get_autocast_dtype(d)) for d in ("cpu", "cuda"))
         self.default = torch.get_default_dtype()
         self.any_autocast = private.any_autocast()
 
@@ -172,7 +170,7 @@ class Lanes:
             state = _State()
             if state.inference != self.base.inference:
                 raise BatchError(
-                    f"a value is read inside torch.inference_mode() (example {lane}); use torch.no_grad() there"  # noqa: E501
+                    f"a value is read inside torch.inference_mode() (example {lane}); use torch.no_grad() there"
                 )
             self.base.install()
         n = private.mode_count()

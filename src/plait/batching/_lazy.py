@@ -53,7 +53,7 @@ class Alias:
 
 
 class Test:
-    """A comparison with a number that nobody has needed as a tensor yet: an `if` only wants to know yes or no."""  # noqa: E501
+    """A comparison with a number that nobody has needed as a tensor yet: an `if` only wants to know yes or no."""
 
     __slots__ = ("name", "other", "value")
 
@@ -114,7 +114,7 @@ def runtime() -> Runtime:
     rt = local.rt
     if rt is None:
         raise BatchError(
-            "a value of one example was used after plait.batch had returned; return it from the function instead of "  # noqa: E501
+            "a value of one example was used after plait.batch had returned; return it from the function instead of "
             "keeping it in a list, an attribute or a global"
         )
     return rt
@@ -238,9 +238,7 @@ class Lazy(LazyBase):
 
     @data.setter
     def data(self, value: Any) -> NoReturn:
-        raise BatchError(
-            "`.data = ` is not possible inside plait.batch; write x.copy_(value) under torch.no_grad()"
-        )
+        raise BatchError("`.data = ` is not possible inside plait.batch; write x.copy_(value) under torch.no_grad()")
 
     def __len__(self) -> int:
         if not self.meta.shape:
@@ -282,9 +280,7 @@ class Lazy(LazyBase):
 
     def __repr__(self, **kw: Any) -> str:
         return (
-            repr(real(self))
-            if local.rt is not None and not local.rt.tracing
-            else f"<value of plait.batch {self.meta}>"
+            repr(real(self)) if local.rt is not None and not local.rt.tracing else f"<value of plait.batch {self.meta}>"
         )
 
     def __format__(self, spec: str) -> str:
@@ -296,9 +292,7 @@ class Lazy(LazyBase):
 
     def numpy(self, *, force: bool = False) -> Any:
         if self.meta.tracks and not force:
-            raise RuntimeError(
-                "Can't call numpy() on Tensor that requires grad. Use tensor.detach().numpy() instead."
-            )
+            raise RuntimeError("Can't call numpy() on Tensor that requires grad. Use tensor.detach().numpy() instead.")
         return real(self).detach().numpy()
 
     # ------------------------------------------------------------------ indexing

@@ -1,4 +1,4 @@
-"""What is known of a value before it is computed: shape, dtype, device, and which rows of which space hold it."""  # noqa: E501
+"""What is known of a value before it is computed: shape, dtype, device, and which rows of which space hold it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class Space:
 
     A value of shape `[T, F]` is T rows of the space `[F]`; a vector `[F]` is one row of it. So `x[t]`, slices and
     ragged lengths cost no copy and need no padding.
-    """  # noqa: E501
+    """
 
     __slots__ = ("device", "dtype", "floating", "inner", "key")
 
@@ -82,7 +82,7 @@ def space_of(inner: tuple[int, ...], dtype: torch.dtype, device: torch.device) -
 
 
 def default_lead(shape: tuple[int, ...], dtype: torch.dtype) -> int:
-    """Matrices are rows; a vector of integers (token ids) is rows of scalars; a vector of floats is one row."""  # noqa: E501
+    """Matrices are rows; a vector of integers (token ids) is rows of scalars; a vector of floats is one row."""
     return int(len(shape) >= 2 or (len(shape) == 1 and not dtype.is_floating_point and not dtype.is_complex))
 
 

@@ -24,9 +24,7 @@ class Output:
 
     __slots__ = ("index", "live", "shape", "space", "tracks")
 
-    def __init__(
-        self, space: Space, index: Tensor, shape: tuple[int, ...], tracks: bool, live: Tensor | None
-    ) -> None:
+    def __init__(self, space: Space, index: Tensor, shape: tuple[int, ...], tracks: bool, live: Tensor | None) -> None:
         self.live = live  # which rows want a gradient, where not all do
         self.space = space
         self.index = index
@@ -164,8 +162,7 @@ def collect(
             leaves.append(t)
     if rt.report.sites:  # values that only decisions used have no gradient in the loop
         ex.live = rt.core.reach(
-            [x.slot + r for c in columns for x in c if x.meta.tracks for r in range(x.meta.rows)]
-            + ex.alone_slots
+            [x.slot + r for c in columns for x in c if x.meta.tracks for r in range(x.meta.rows)] + ex.alone_slots
         )
     holder = _Holder(ex, outputs, leaves, {id(p) for p in parameters})
     if leaves and torch.is_grad_enabled() and any(o.tracks for o in outputs):
@@ -194,9 +191,7 @@ def _jagged(values: Tensor, lengths: list[int]) -> Tensor:
     return torch.nested.nested_tensor_from_jagged(values, offsets)
 
 
-def _output(
-    rt: LaneRuntime, column: list[Lazy], space: Space, shape: tuple[int, ...], tracks: bool
-) -> Output:
+def _output(rt: LaneRuntime, column: list[Lazy], space: Space, shape: tuple[int, ...], tracks: bool) -> Output:
     row_of = rt.core.row_of
     rows: list[int] = []
     for x in column:

@@ -2,7 +2,7 @@
 
 Each value has a per-example shape; in memory it is one tensor with the batch in front: `[n, *shape]`, or for a
 ragged value (rows of another number per example) `[N, *shape[1:]]` with all rows of all examples after one another.
-"""  # noqa: E501
+"""
 
 from __future__ import annotations
 
@@ -43,9 +43,7 @@ class Rows:
     @property
     def sizes(self) -> Tensor:
         if self._t is None:
-            self._t = torch.tensor(
-                self.lengths if self.lengths is not None else [1] * self.n, device=self.device
-            )
+            self._t = torch.tensor(self.lengths if self.lengths is not None else [1] * self.n, device=self.device)
         return self._t
 
     @property
@@ -88,7 +86,7 @@ class Instr:
 
 @dataclass(slots=True)
 class Program:
-    """Straight-line batched code; `compiled` (hand-made derivatives) is None where an instruction lacks one."""  # noqa: E501
+    """Straight-line batched code; `compiled` (hand-made derivatives) is None where an instruction lacks one."""
 
     vals: list[Val]
     ins: tuple[int, ...]
@@ -101,7 +99,7 @@ class Program:
     alone: list[str] = field(default_factory=list)
 
     def interpret(self, rows: Rows, args: Sequence[Tensor], shared: Sequence[Tensor]) -> list[Tensor]:
-        """The plain form: torch calls one after the other, differentiable by autograd as often as one likes."""  # noqa: E501
+        """The plain form: torch calls one after the other, differentiable by autograd as often as one likes."""
         env: list[Any] = [None] * len(self.vals)
         for v, a in zip(self.ins, args):
             env[v] = a

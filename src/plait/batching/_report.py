@@ -33,7 +33,7 @@ class Report:
     """(what ran one example at a time, why), and how often."""
     vmapped: set[str] = field(default_factory=set)
     kinds: Counter[str] = field(default_factory=Counter)
-    """How many signatures each name had: more than one means that shapes, flags or weights split its groups."""  # noqa: E501
+    """How many signatures each name had: more than one means that shapes, flags or weights split its groups."""
     loop: str = ""
     """Why the whole batch ran as a plain loop, if it did."""
 
@@ -91,7 +91,7 @@ class Report:
             return f"plait.batch: {self.examples} examples as a plain loop: {self.loop}"
         n = sum(g.groups for g in self.groups.values())
         lines = [
-            f"plait.batch: {self.examples} examples, {self.calls} calls in {n} groups (mean width {self.width:.1f}), "  # noqa: E501
+            f"plait.batch: {self.examples} examples, {self.calls} calls in {n} groups (mean width {self.width:.1f}), "
             f"{self.flushes} flushes"
         ]
         for g in sorted(self.groups.values(), key=lambda g: -g.calls):

@@ -33,7 +33,7 @@ from plait.batching._schedule import components
 from plait.batching._signature import Sig, scalar_key
 from plait.batching._trace import shares_memory
 
-# Positions that hold weights: the tensor itself is part of the signature.  Anywhere else a shared tensor becomes a row.  # noqa: E501
+# Positions that hold weights: the tensor itself is part of the signature.  Anywhere else a shared tensor becomes a row.
 WEIGHTS: dict[str, frozenset[int]] = {
     "linear": frozenset({1, 2}),
     "embedding": frozenset({1}),
@@ -87,17 +87,13 @@ DATA_FIRST = frozenset(
 class LaneRuntime(Runtime, LaneRows):
     """The runtime of one call of a batched function."""
 
-    def __init__(
-        self, report: Report, randomness: str, device: torch.device, names: Callable[[Tensor], str]
-    ) -> None:
+    def __init__(self, report: Report, randomness: str, device: torch.device, names: Callable[[Tensor], str]) -> None:
         super().__init__()
         self.report = report
         self.randomness = randomness
         self.names = names
         self.device = device
-        self.core = Core(
-            Lazy, INPUT, torch.is_grad_enabled, private.any_autocast, components, Tensor, nn.Parameter
-        )
+        self.core = Core(Lazy, INPUT, torch.is_grad_enabled, private.any_autocast, components, Tensor, nn.Parameter)
         self.entries: dict[tuple[Any, ...], Entry] = self.core.entries
         self.sigs: dict[tuple[Any, ...], Sig] = {}
         self.sig_list: list[Sig] = []
@@ -127,9 +123,7 @@ class LaneRuntime(Runtime, LaneRows):
                 return joined
         key: list[Any] = [name, torch.is_grad_enabled(), private.autocast_state()]
         ins: list[Lazy] = []
-        shared = (
-            WEIGHTS.get(name, ALL if name not in DATA_FIRST else frozenset()) if type(name) is str else ALL
-        )
+        shared = WEIGHTS.get(name, ALL if name not in DATA_FIRST else frozenset()) if type(name) is str else ALL
         lazy = False
         for i, a in enumerate(args):
             if type(a) is Lazy and a.extra is None:
@@ -188,9 +182,7 @@ class LaneRuntime(Runtime, LaneRows):
         key.append(scalar_key(a))
         return False
 
-    def _scan_shared(
-        self, t: Tensor, handle: Lazy | None, key: list[Any], ins: list[Lazy], weight: bool
-    ) -> bool:
+    def _scan_shared(self, t: Tensor, handle: Lazy | None, key: list[Any], ins: list[Lazy], weight: bool) -> bool:
         if not self.is_row(t, weight):
             key.append(("shared", id(t)))  # writes to it are refused while lanes run
             if id(t) not in self.promoted:
@@ -202,7 +194,7 @@ class LaneRuntime(Runtime, LaneRows):
         return False
 
     def promote(self, t: Tensor) -> Lazy:
-        """A shared tensor as a row of its own, so that it batches with values of examples in the same place."""  # noqa: E501
+        """A shared tensor as a row of its own, so that it batches with values of examples in the same place."""
         found = self.promoted.get(id(t))
         if found is None:
             with private.DisableTorchFunction():
@@ -252,7 +244,7 @@ class LaneRuntime(Runtime, LaneRows):
         f = OWN.get(name) or (function_of(name) if type(name) is str else name)
         return self.shared_call(str(name), f, unwrap(args), unwrap(kwargs))
 
-    # ------------------------------------------------------------------ rows: joins and tensor views without a call  # noqa: E501
+    # ------------------------------------------------------------------ rows: joins and tensor views without a call
     def _join(self, name: str, args: Any, kwargs: Any) -> Any:
         """`cat` along rows and `stack` of rows: a copy of rows, whatever their number."""
         xs = args[0] if args else kwargs.get("tensors")
@@ -269,9 +261,7 @@ class LaneRuntime(Runtime, LaneRows):
             tracks = m.tracks and torch.is_grad_enabled()
             sig = self.exec.gather_sig(m.space, tracks)
             meta = meta_of((rows, *m.space.inner), m.dtype, m.device, tracks, 1)
-            self.entries[(m, rows, torch.is_grad_enabled())] = Entry(
-                sig.index, rows, rows, (0,), (meta,), 1, None
-            )
+            self.entries[(m, rows, torch.is_grad_enabled())] = Entry(sig.index, rows, rows, (0,), (meta,), 1, None)
             return Lazy(self.core.put(sig.index, rows, flat, rows), meta, self.lane, None)
         parts: list[Lazy] = []
         for x in xs:
@@ -319,7 +309,7 @@ class LaneRuntime(Runtime, LaneRows):
         return Lazy(base, meta, self.lane, None)
 
     def rows_view(self, name: str, x: Lazy, args: Any, kwargs: Any) -> Any:
-        """Views that only name other rows: x[t], x[a:b], iteration, a dimension of one added or taken in front."""  # noqa: E501
+        """Views that only name other rows: x[t], x[a:b], iteration, a dimension of one added or taken in front."""
         m = x.meta
         e = x.extra
         root = x if e is None or e is INPUT or type(e) is Written else e if type(e) is Lazy else None
@@ -346,14 +336,7 @@ class LaneRuntime(Runtime, LaneRows):
             return self._split(name, x, root, args[0])
         if name == "unsqueeze" and not m.lead and not kwargs and args and args[0] in (0, -len(m.shape) - 1):
             return self._row(x, root, 0, 1, 1)
-        if (
-            name == "squeeze"
-            and m.lead
-            and m.rows == 1
-            and not kwargs
-            and args
-            and args[0] in (0, -len(m.shape))
-        ):
+        if name == "squeeze" and m.lead and m.rows == 1 and not kwargs and args and args[0] in (0, -len(m.shape)):
             return self._row(x, root, 0, 1, 0)
         if name in ("select", "narrow") and m.lead and not kwargs and args and args[0] in (0, -len(m.shape)):
             return (
@@ -363,8 +346,7 @@ class LaneRuntime(Runtime, LaneRows):
                     (args[1] if name == "select" else slice(args[1], args[1] + args[2]),),
                     {},
                 )
-                if all(type(a) is int for a in args)
-                and (name == "select" or 0 <= args[1] <= m.rows - args[2])
+                if all(type(a) is int for a in args) and (name == "select" or 0 <= args[1] <= m.rows - args[2])
                 else None
             )
         if name in ("view", "reshape"):
@@ -376,13 +358,7 @@ class LaneRuntime(Runtime, LaneRows):
                 and tuple(shape[1:]) in (tuple(m.shape), (-1,) if shape[0] == 1 and len(m.shape) == 1 else ())
             ):
                 return self._row(x, root, 0, 1, 1)
-            if (
-                m.lead
-                and m.rows == 1
-                and len(m.shape) == 2
-                and len(shape) == 1
-                and shape[0] in (-1, m.shape[1])
-            ):
+            if m.lead and m.rows == 1 and len(m.shape) == 2 and len(shape) == 1 and shape[0] in (-1, m.shape[1]):
                 return self._row(x, root, 0, 1, 0)
         return None
 
@@ -454,9 +430,7 @@ class LaneRuntime(Runtime, LaneRows):
         elif not args or not any(isinstance(a, Tensor) for a in args):  # noqa: SIM102
             if t.numel() <= SMALL and not t.requires_grad:
                 return self.promote(t)  # zeros(n) and its like: a row, which may be written
-        return Lazy(
-            -1, meta_of(tuple(t.shape), t.dtype, t.device, t.requires_grad), self.lane, Const(t, source)
-        )
+        return Lazy(-1, meta_of(tuple(t.shape), t.dtype, t.device, t.requires_grad), self.lane, Const(t, source))
 
     def own(self, x: Lazy) -> None:
         """A constant that this lane is about to write becomes a row of its own (its tensor is shared)."""
@@ -510,7 +484,7 @@ class LaneRuntime(Runtime, LaneRows):
         return a
 
     def alone(self, name: str, func: Any, args: Any, kwargs: Any) -> Any:
-        """A call whose result has a shape that depends on the numbers: runs for this example only, and is reported."""  # noqa: E501
+        """A call whose result has a shape that depends on the numbers: runs for this example only, and is reported."""
         lazies: list[Lazy] = []
         spec = _hole(args, lazies), _hole(kwargs, lazies)
         reals = [self.tensor(x) for x in lazies]
@@ -582,9 +556,7 @@ class LaneRuntime(Runtime, LaneRows):
         if name.endswith("_like"):
             x = args[0]
             with private.DisableTorchFunction():
-                return self.private(
-                    f(torch.empty(tuple(x.shape), dtype=x.dtype, device=x.device), *args[1:], **kwargs)
-                )
+                return self.private(f(torch.empty(tuple(x.shape), dtype=x.dtype, device=x.device), *args[1:], **kwargs))
         if has_lazy(args) or has_lazy(kwargs):
             if name in ("gumbel_softmax", "rrelu", "alpha_dropout", "feature_alpha_dropout"):
                 return self.alone(name, f, args, kwargs)
@@ -622,9 +594,7 @@ def _call_key(a: Any, ids: list[Any]) -> Any:
 
 
 def _tensors_in(out: Any) -> bool:
-    return isinstance(out, Tensor) or (
-        isinstance(out, (tuple, list)) and any(isinstance(o, Tensor) for o in out)
-    )
+    return isinstance(out, Tensor) or (isinstance(out, (tuple, list)) and any(isinstance(o, Tensor) for o in out))
 
 
 class _Hole:

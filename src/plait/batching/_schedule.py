@@ -12,7 +12,7 @@ def components(preds: Sequence[Sequence[int]]) -> list[int]:
 
     >>> components([(), (0, 1), (1,)])
     [0, 1, 2]
-    """  # noqa: E501
+    """
     n = len(preds)
     order = [-1] * n
     low = [0] * n

@@ -1,4 +1,4 @@
-"""What makes two waiting calls the same call: an interned signature per program and per set of shared tensors."""  # noqa: E501
+"""What makes two waiting calls the same call: an interned signature per program and per set of shared tensors."""
 
 from __future__ import annotations
 

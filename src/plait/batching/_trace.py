@@ -23,15 +23,13 @@ class Abort(Exception):
 
 
 class RaggedDim(int):
-    """The length of a ragged dimension inside a trace: may be passed on, must not decide or be computed with."""  # noqa: E501
+    """The length of a ragged dimension inside a trace: may be passed on, must not decide or be computed with."""
 
     def _no(self, *a: Any) -> Any:
         raise Abort
 
     __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = __truediv__ = __rtruediv__ = _no
-    __floordiv__ = __rfloordiv__ = __mod__ = __rmod__ = __pow__ = __rpow__ = __neg__ = __int__ = __float__ = (
-        _no
-    )
+    __floordiv__ = __rfloordiv__ = __mod__ = __rmod__ = __pow__ = __rpow__ = __neg__ = __int__ = __float__ = _no
     __lt__ = __le__ = __gt__ = __ge__ = __bool__ = _no
 
 
@@ -111,9 +109,7 @@ class Tracer(_current.Runtime):
                     grad = grad or x.requires_grad
         grad = grad and torch.is_grad_enabled() if tracks is None else tracks
         res = [self.value(s, d, grad and (d.is_floating_point or d.is_complex), ragged) for s, d in outs]
-        self.code.append(
-            Instr(op, tuple(ids), consts, tuple(r.slot for r in res), fn, rows, self.name, opaque)
-        )
+        self.code.append(Instr(op, tuple(ids), consts, tuple(r.slot for r in res), fn, rows, self.name, opaque))
         return res
 
     def infer(
@@ -126,9 +122,7 @@ class Tracer(_current.Runtime):
         found = _INFERRED.get(sig)
         if found is None:
             with torch._C.DisableTorchFunction(), torch.no_grad():
-                where = (
-                    "meta" if cast is False else str(self.device)
-                )  # autocast knows nothing of meta tensors
+                where = "meta" if cast is False else str(self.device)  # autocast knows nothing of meta tensors
                 out = func(*_to_meta(args, where), **_to_meta(kwargs, where))
             many = not isinstance(out, Tensor)
             outs = list(out) if many else [out]
@@ -254,9 +248,7 @@ class Tracer(_current.Runtime):
             if type(e) is Const:
                 return e.tensor
             if a.lane != -1:
-                raise CellError(
-                    "uses a value of the surrounding code that is not among its arguments; pass it in"
-                )
+                raise CellError("uses a value of the surrounding code that is not among its arguments; pass it in")
             if e is not None:
                 fresh(self, a)
             return a
@@ -294,12 +286,12 @@ class Tracer(_current.Runtime):
 
     def read(self, x: Lazy) -> Any:
         raise CellError(
-            "reads a value (an if, .item(), print or an index), which a cell must not; take the decision outside"  # noqa: E501
+            "reads a value (an if, .item(), print or an index), which a cell must not; take the decision outside"
         )
 
     def alone(self, name: str, func: Any, args: Any, kwargs: Any) -> Any:
         raise CellError(
-            f"calls {name}, whose result has a length that depends on the numbers; call it outside of the cell"  # noqa: E501
+            f"calls {name}, whose result has a length that depends on the numbers; call it outside of the cell"
         )
 
     def reals(self, a: Any) -> Any:

@@ -18,9 +18,7 @@ class Tree:
     def describe(self) -> str:
         if self.kind is None:
             return "one value"
-        return f"a {self.kind.__name__} of {len(self.parts)}" + (
-            f" with keys {list(self.keys)}" if self.keys else ""
-        )
+        return f"a {self.kind.__name__} of {len(self.parts)}" + (f" with keys {list(self.keys)}" if self.keys else "")
 
 
 LEAF = Tree(None, None, [])

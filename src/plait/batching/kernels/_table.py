@@ -1,4 +1,4 @@
-"""The table of batched forms, and what stands in where it has no row: `torch.vmap`, then one example after another."""  # noqa: E501
+"""The table of batched forms, and what stands in where it has no row: `torch.vmap`, then one example after another."""
 
 from __future__ import annotations
 

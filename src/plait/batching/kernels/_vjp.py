@@ -461,9 +461,7 @@ VJP["rep"] = Rule(_rep, _rep_back)
 
 def _spread(w: Writer, i: Instr) -> None:
     inner = w.inner(i.outs[0])
-    w.line(
-        f"v{i.outs[0]} = {w.name(i.ins[0])}.expand({w.batch(i.outs[0])}{''.join(f', {s}' for s in inner)})"
-    )
+    w.line(f"v{i.outs[0]} = {w.name(i.ins[0])}.expand({w.batch(i.outs[0])}{''.join(f', {s}' for s in inner)})")
 
 
 def _spread_back(w: Writer, i: Instr) -> None:

@@ -1,4 +1,4 @@
-"""Self-attention over ragged rows: padded in buckets of similar length; nothing of the padding is ever visible."""  # noqa: E501
+"""Self-attention over ragged rows: padded in buckets of similar length; nothing of the padding is ever visible."""
 
 from __future__ import annotations
 
@@ -76,9 +76,7 @@ def ragged(rows: Rows, x: Tensor, heads: int, causal: bool) -> Tensor:
             continue
         at = torch.tensor([b * top + t for b, n in enumerate(ns) for t in range(n)], device=x.device)
         padded = x.new_zeros(len(ns) * top, x.shape[1]).index_copy(0, at, part).view(len(ns), top, -1)
-        live = (torch.arange(top, device=x.device) < torch.tensor(ns, device=x.device)[:, None])[
-            :, None, None, :
-        ]
+        live = (torch.arange(top, device=x.device) < torch.tensor(ns, device=x.device)[:, None])[:, None, None, :]
         if causal:
             live = live & torch.ones(top, top, dtype=torch.bool, device=x.device).tril()
         outs.append(dense(padded, heads, False, live).reshape(len(ns) * top, -1).index_select(0, at))
@@ -95,9 +93,15 @@ def self_attention(t: Tracer, name: str, args: Args, kwargs: Kwargs) -> Any:
     if not isinstance(x, Lazy) or len(x.meta.shape) != 2:
         raise NoRule
     shape = (x.meta.shape[0], x.meta.shape[1] // 3)
-    out = [(shape, x.meta.dtype)]
+    out: list[tuple[tuple[int, ...], torch.dtype]] = [(shape, x.meta.dtype)]
     if t.is_ragged(x):
         return t.op(
-            name, lambda r, a: ragged(r, a, heads, causal), [x], out, (heads, causal), ragged=True, rows=True  # type: ignore[arg-type]
+            name,
+            lambda r, a: ragged(r, a, heads, causal),
+            [x],
+            out,
+            (heads, causal),
+            ragged=True,
+            rows=True,
         )[0]
-    return t.op(name, lambda a: dense(a, heads, causal, None), [x], out, (heads, causal))[0]  # type: ignore[arg-type]
+    return t.op(name, lambda a: dense(a, heads, causal, None), [x], out, (heads, causal))[0]

@@ -33,9 +33,7 @@ def linear(t: Tracer, name: str, args: Args, kwargs: Kwargs) -> Any:
         raise NoRule
     if isinstance(b, Lazy) or (b is not None and b.dim() != 1):
         return linear(t, name, (x, w), {}) + b
-    return t.op(
-        "linear", F.linear, [x, w] if b is None else [x, w, b], [(shape, dtype)], ragged=t.is_ragged(x)
-    )[0]
+    return t.op("linear", F.linear, [x, w] if b is None else [x, w, b], [(shape, dtype)], ragged=t.is_ragged(x))[0]
 
 
 @rule("matmul", "mm", "mv", "bmm", "dot", "inner", "vdot")
@@ -190,9 +188,7 @@ def normalize(t: Tracer, name: str, args: Args, kwargs: Kwargs) -> Any:
     if not isinstance(dim, int) or rank == 0 or (ragged and dim % rank == 0):
         raise NoRule
     d = dim % rank + (0 if ragged else 1)
-    return t.op(
-        "normalize", lambda a: F.normalize(a, p, d, eps), [x], [(out, dtype)], (p, d, eps), ragged=ragged
-    )[0]
+    return t.op("normalize", lambda a: F.normalize(a, p, d, eps), [x], [(out, dtype)], (p, d, eps), ragged=ragged)[0]
 
 
 @rule("cosine_similarity")
@@ -219,11 +215,7 @@ def attention(t: Tracer, name: str, args: Args, kwargs: Kwargs) -> Any:
         t.random("scaled_dot_product_attention", None, args, kwargs)
     rest = {n: given[n] for n in ("is_causal", "scale", "enable_gqa") if n in given}
     tensors = [q, k, v] + ([] if mask is None else [mask])
-    if (
-        not all(isinstance(x, Lazy) for x in (q, k, v))
-        or any(t.is_ragged(x) for x in tensors)
-        or len(q.meta.shape) < 2
-    ):
+    if not all(isinstance(x, Lazy) for x in (q, k, v)) or any(t.is_ragged(x) for x in tensors) or len(q.meta.shape) < 2:
         raise NoRule
     if len({len(x.meta.shape) for x in (q, k, v)}) > 1:
         raise NoRule

@@ -84,11 +84,7 @@ def cross_entropy(t: Tracer, name: str, args: Args, kwargs: Kwargs) -> Any:
     x, y = given["input"], given["target"]
     skip, reduction = given.get("ignore_index", -100), given.get("reduction", "mean")
     smooth = given.get("label_smoothing", 0.0)
-    if (
-        given.get("weight") is not None
-        or given.get("size_average") is not None
-        or given.get("reduce") is not None
-    ):
+    if given.get("weight") is not None or given.get("size_average") is not None or given.get("reduce") is not None:
         raise NoRule
     if y.dtype.is_floating_point or not isinstance(x, Lazy) or len(x.meta.shape) not in (1, 2):
         raise NoRule
@@ -115,9 +111,7 @@ def cross_entropy(t: Tracer, name: str, args: Args, kwargs: Kwargs) -> Any:
             ).view(n, k)
         return func(a, b, ignore_index=skip, reduction="none", **extra)  # type: ignore[no-any-return]
 
-    each = t.op(
-        name + ("2" if rows2 else ""), fn, [x, y], [(shape, x.meta.dtype)], (skip, smooth), ragged=ragged
-    )[0]
+    each = t.op(name + ("2" if rows2 else ""), fn, [x, y], [(shape, x.meta.dtype)], (skip, smooth), ragged=ragged)[0]
     if reduction == "none" or (not shape and reduction == "sum"):
         return each
     if reduction == "sum":

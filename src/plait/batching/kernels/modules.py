@@ -77,11 +77,19 @@ def call_rnn(rt: LaneRuntime, m: nn.RNNBase, args: Args, kwargs: Kwargs) -> Any:
     if entry is None:
         t = Tracer(rt.device)
         syms = [t.symbol(ins[0].meta, True)] + [t.symbol(s.meta, False) for s in ins[1:]]
-        outs = [((length, cfg.directions * cfg.hidden), x.dtype), (expected, x.dtype)]
+        outs: list[tuple[tuple[int, ...], torch.dtype]] = [
+            ((length, cfg.directions * cfg.hidden), x.dtype),
+            (expected, x.dtype),
+        ]
         if cfg.mode == "LSTM":
             outs.append((expected, x.dtype))
         res = t.op(
-            "rnn", rnn.plain(cfg, bool(states)), [*syms, *ws], outs, (cfg.key, bool(states)), rows=True  # type: ignore[arg-type]
+            "rnn",
+            rnn.plain(cfg, bool(states)),
+            [*syms, *ws],
+            outs,
+            (cfg.key, bool(states)),
+            rows=True,
         )
         t.vals[res[0].slot].ragged = True
         out: Any = (res[0], (res[1], res[2])) if cfg.mode == "LSTM" else (res[0], res[1])
@@ -128,18 +136,9 @@ def call_attention(rt: LaneRuntime, m: nn.MultiheadAttention, args: Args, kwargs
     )
     given = dict(zip(names, args), **kwargs)
     x = given["query"]
-    if (
-        given["key"] is not x
-        or given["value"] is not x
-        or given.get("need_weights", True)
-        or not simple_attention(m)
-    ):
+    if given["key"] is not x or given["value"] is not x or given.get("need_weights", True) or not simple_attention(m):
         return NotImplemented
-    if (
-        given.get("key_padding_mask") is not None
-        or given.get("attn_mask") is not None
-        or given.get("is_causal")
-    ):
+    if given.get("key_padding_mask") is not None or given.get("attn_mask") is not None or given.get("is_causal"):
         return NotImplemented
     y = _over_rows(rt, m, x, lambda v: _attend(m, v, False), m.batch_first)
     return y if y is NotImplemented else (y, None)
@@ -163,11 +162,7 @@ def _encoder_layer(m: nn.TransformerEncoderLayer, x: Any, causal: bool) -> Any:
 
 def call_encoder_layer(rt: LaneRuntime, m: nn.TransformerEncoderLayer, args: Args, kwargs: Kwargs) -> Any:
     given = dict(zip(("src", "src_mask", "src_key_padding_mask", "is_causal"), args), **kwargs)
-    if (
-        given.get("src_mask") is not None
-        or given.get("src_key_padding_mask") is not None
-        or given.get("is_causal")
-    ):
+    if given.get("src_mask") is not None or given.get("src_key_padding_mask") is not None or given.get("is_causal"):
         return NotImplemented
     parts = (m.dropout, m.dropout1, m.dropout2)
     if not simple_attention(m.self_attn) or (m.training and any(d.p for d in parts)):

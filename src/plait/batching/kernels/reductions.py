@@ -126,9 +126,7 @@ def reduce(t: Tracer, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) 
         return _emit(t, name, func, x, ds, keep, rest, (shape, dtype), single=isinstance(dim, int))
     ds = list(range(rank)) if dim is None else _dims(dim, rank)
     if 0 not in ds:
-        return _emit(
-            t, name, func, x, ds, keep, rest, (shape, dtype), single=isinstance(dim, int), ragged=True
-        )
+        return _emit(t, name, func, x, ds, keep, rest, (shape, dtype), single=isinstance(dim, int), ragged=True)
     if name not in SEGMENT or rest:
         raise NoRule
     inner = [d for d in ds if d]
@@ -290,18 +288,11 @@ def norm(t: Tracer, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) ->
     p = args[1] if len(args) > 1 else kwargs.get("p", "fro")
     dim = args[2] if len(args) > 2 else kwargs.get("dim")
     keep = args[3] if len(args) > 3 else kwargs.get("keepdim", False)
-    if (
-        p not in ("fro", 2, 2.0, None)
-        or not isinstance(x, Lazy)
-        or kwargs.get("dtype") is not None
-        or t.is_ragged(x)
-    ):
+    if p not in ("fro", 2, 2.0, None) or not isinstance(x, Lazy) or kwargs.get("dtype") is not None or t.is_ragged(x):
         raise NoRule
     rank = len(x.meta.shape)
     if rank == 0:
         raise NoRule
     shape, dtype = t.infer(name, torch.norm, args, kwargs)[0]
     ds = tuple(range(1, rank + 1)) if dim is None else tuple(d + 1 for d in _dims(dim, rank))
-    return t.op(name, lambda a: torch.linalg.vector_norm(a, 2, ds, keep), [x], [(shape, dtype)], (ds, keep))[
-        0
-    ]
+    return t.op(name, lambda a: torch.linalg.vector_norm(a, 2, ds, keep), [x], [(shape, dtype)], (ds, keep))[0]

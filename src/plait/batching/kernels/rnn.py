@@ -1,4 +1,4 @@
-"""`nn.RNN`, `nn.LSTM`, `nn.GRU` over sequences of any lengths: one node, run longest first as a shrinking prefix."""  # noqa: E501
+"""`nn.RNN`, `nn.LSTM`, `nn.GRU` over sequences of any lengths: one node, run longest first as a shrinking prefix."""
 
 from __future__ import annotations
 
@@ -59,9 +59,7 @@ class TimeMajor:
         self.offsets: list[int] = start.tolist()
 
 
-def step_back_lstm(
-    a: Tensor, d: Tensor, h: int, tc: Tensor, cp: Tensor | None, dh: Tensor, dc: Tensor
-) -> Tensor:
+def step_back_lstm(a: Tensor, d: Tensor, h: int, tc: Tensor, cp: Tensor | None, dh: Tensor, dc: Tensor) -> Tensor:
     """Gradients of the gates of one step into `d`; returns the gradient of the cell state before it."""
     i, f, g, o = a.split(h, 1)  # type: ignore[no-untyped-call]
     di, df, dg, do = d.split(h, 1)  # type: ignore[no-untyped-call]
@@ -230,9 +228,7 @@ class Direction:
             )
         return (d @ self.w[0] if need_x else None), dh, dc if cfg.mode == "LSTM" else None
 
-    def _gru_back(
-        self, a: Tensor, d: Tensor, d2: Tensor, gh: Tensor, hp: Tensor | None, dh: Tensor
-    ) -> Tensor:
+    def _gru_back(self, a: Tensor, d: Tensor, d2: Tensor, gh: Tensor, hp: Tensor | None, dh: Tensor) -> Tensor:
         k = self.cfg.hidden
         r, z, n = a.split(k, 1)  # type: ignore[no-untyped-call]
         dr, dz, dn = d.split(k, 1)  # type: ignore[no-untyped-call]
@@ -320,9 +316,7 @@ class RNNKernel:
                 gl = gouts[1][:, at].index_select(0, tm.order)
                 gc = gouts[2][:, at].index_select(0, tm.order) if cfg.mode == "LSTM" else None
                 part = g[:, j * k : (j + 1) * k].index_select(0, rows)
-                dx, dh, dc = runs[at].backward(
-                    part, gl, gc, True, acc, real[at * cfg.per : (at + 1) * cfg.per]
-                )
+                dx, dh, dc = runs[at].backward(part, gl, gc, True, acc, real[at * cfg.per : (at + 1) * cfg.per])
                 assert dx is not None
                 back = torch.empty_like(dx)
                 back.index_copy_(0, rows, dx)
@@ -354,8 +348,7 @@ def plain(cfg: Config, has_state: bool) -> Any:
         outs, hs, cs = [], [], []
         for e, p in enumerate(parts):
             h = [s[e] for s in states] or [
-                x.new_zeros(cfg.layers * cfg.directions, cfg.hidden)
-                for _ in range(2 if cfg.mode == "LSTM" else 1)
+                x.new_zeros(cfg.layers * cfg.directions, cfg.hidden) for _ in range(2 if cfg.mode == "LSTM" else 1)
             ]
             y, last = _one(cfg, p, h, weights)
             outs.append(y)

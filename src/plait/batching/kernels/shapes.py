@@ -73,9 +73,9 @@ def expanded(t: Tracer, name: str, args: Args, kwargs: Kwargs) -> Any:
             if shape[0] != v.shape[0] or len(shape) != len(v.shape):
                 raise NoRule
             inner = shape[1:]
-            return t.op(
-                "expand", lambda a: a.expand(a.shape[0], *inner), [x], [(shape, dtype)], (inner,), ragged=True
-            )[0]
+            return t.op("expand", lambda a: a.expand(a.shape[0], *inner), [x], [(shape, dtype)], (inner,), ragged=True)[
+                0
+            ]
         x = t.align(x, len(shape))
         return t.op("expand", lambda a: a.expand(a.shape[0], *shape), [x], [(shape, dtype)], (shape,))[0]
     sizes = args[1] if len(args) == 2 and isinstance(args[1], (tuple, list)) else args[1:]
@@ -201,11 +201,7 @@ def getitem(t: Tracer, name: str, args: Args, kwargs: Kwargs) -> Any:
 
 def lookup(t: Tracer, x: Lazy, parts_: tuple[Any, ...]) -> Lazy:
     """x[i, j] with integer tensors for all of the first dimensions: each example looks into its own x."""
-    if (
-        t.is_ragged(x)
-        or any(t.is_ragged(p) for p in parts_)
-        or not all(isinstance(p, Tensor) for p in parts_)
-    ):
+    if t.is_ragged(x) or any(t.is_ragged(p) for p in parts_) or not all(isinstance(p, Tensor) for p in parts_):
         raise NoRule
     if any(p.dtype in (torch.bool, torch.uint8) for p in parts_):
         raise NoRule
@@ -317,12 +313,7 @@ def index_put(t: Tracer, name: str, args: Args, kwargs: Kwargs) -> Any:
 
 @rule("gather", "take_along_dim")
 def gather(t: Tracer, name: str, args: Args, kwargs: Kwargs) -> Any:
-    if (
-        name != "gather"
-        or len(args) != 3
-        or kwargs
-        or not all(isinstance(a, Lazy) for a in (args[0], args[2]))
-    ):
+    if name != "gather" or len(args) != 3 or kwargs or not all(isinstance(a, Lazy) for a in (args[0], args[2])):
         raise NoRule
     x, dim, ix = args
     rank = len(x.meta.shape)

@@ -1,4 +1,4 @@
-"""Convolution, pooling and normalisation over images of one size: an example's own batch dimension is folded in."""  # noqa: E501
+"""Convolution, pooling and normalisation over images of one size: an example's own batch dimension is folded in."""
 
 from __future__ import annotations
 
@@ -88,9 +88,7 @@ def spatial(t: Tracer, name: str, args: Args, kwargs: Kwargs) -> Any:
         tuple(words),
         own,
     )
-    return t.op(name, fn, [x, *(args[i] for i in slots), *(kwargs[k] for k in words)], [(shape, dtype)], key)[
-        0
-    ]
+    return t.op(name, fn, [x, *(args[i] for i in slots), *(kwargs[k] for k in words)], [(shape, dtype)], key)[0]
 
 
 @rule("batch_norm")
@@ -137,22 +135,14 @@ def group_norm(t: Tracer, name: str, args: Args, kwargs: Kwargs) -> Any:
         given.get("bias"),
         given.get("eps", 1e-5),
     )
-    if (
-        not isinstance(x, Lazy)
-        or t.is_ragged(x)
-        or isinstance(w, Lazy)
-        or isinstance(b, Lazy)
-        or len(x.meta.shape) < 2
-    ):
+    if not isinstance(x, Lazy) or t.is_ragged(x) or isinstance(w, Lazy) or isinstance(b, Lazy) or len(x.meta.shape) < 2:
         raise NoRule
     shape, dtype = t.infer(name, F.group_norm, args, kwargs)[0]
     has = (w is not None, b is not None)
 
     def fn(a: Tensor, *p: Tensor) -> Tensor:
         it = iter(p)
-        y = F.group_norm(
-            a.flatten(0, 1), groups, next(it) if has[0] else None, next(it) if has[1] else None, eps
-        )
+        y = F.group_norm(a.flatten(0, 1), groups, next(it) if has[0] else None, next(it) if has[1] else None, eps)
         return y.view(a.shape)
 
     return t.op(name, fn, [x, *(p for p in (w, b) if p is not None)], [(shape, dtype)], (groups, has, eps))[0]

@@ -4,8 +4,9 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-backbone = nn.Sequential(nn.Conv2d(1, 4, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2), nn.Conv2d(4, 8, 3, padding=1),
-nn.ReLU())
+backbone = nn.Sequential(
+    nn.Conv2d(1, 4, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2), nn.Conv2d(4, 8, 3, padding=1), nn.ReLU()
+)
 head = nn.Linear(8, 10)
 backbone.requires_grad_(False)
 optimizer = torch.optim.Adam(head.parameters(), lr=1e-2)

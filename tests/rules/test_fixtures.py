@@ -68,5 +68,3 @@ def test_pages_have_all_parts() -> None:
     for rule in rules():
         for part in ("What it finds:", "Why it matters:", "Example::", "Instead::", "Limits:", "Sources:"):
             assert part in rule.page, f"{rule.name}: {part} is missing"
-
-

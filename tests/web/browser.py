@@ -5,6 +5,7 @@ from __future__ import annotations
 import atexit
 import os
 import shutil
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
@@ -68,6 +69,14 @@ def chromium(width: int = 1280, height: int = 800, dark: bool = False) -> Iterat
             yield context
         finally:
             context.close()
+
+
+def wait(tab: Any, expression: str, seconds: float = 10) -> None:
+    """Until the expression holds. (Playwright's own waiting evaluates strings, which the page's policy forbids.)"""
+    end = time.monotonic() + seconds
+    while not tab.evaluate(expression):
+        assert time.monotonic() < end, f"never came: {expression}"
+        tab.wait_for_timeout(30)
 
 
 def open_page(context: Any, page: Path | str, state: str = "") -> Any:

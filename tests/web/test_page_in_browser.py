@@ -15,7 +15,7 @@ from handmade import Tape, loop, product
 from plait.graph._fold import fold
 from plait.recording import load
 from plait.views import page
-from web.browser import chromium, missing, open_page
+from web.browser import chromium, missing, open_page, wait
 from web.make_fixture import cut
 
 pytestmark = pytest.mark.skipif(missing() is not None, reason=missing() or "")
@@ -49,10 +49,6 @@ def boxes(tab: Any) -> dict[str, str]:
         "b => [b.querySelector('.title')?.textContent ?? '', b.dataset.id]))"
     )
     return found
-
-
-def wait(tab: Any, expression: str) -> None:
-    tab.wait_for_function(expression, timeout=5000)
 
 
 # -- what it shows is true --------------------------------------------------------------------------------------

@@ -24,7 +24,16 @@ export class Store {
 
   private constructor(readonly head: HeadWire) {
     this.sites = new Sites(head);
-    for (const place of head.places) if (place.site >= 0) this.placeOfSite.set(place.site, place);
+    // One place of the source may be several instructions, and so several sites.
+    const where = (id: number): string => {
+      const site = this.sites.get(id);
+      return site === null ? "" : `${site.file}:${site.line}:${site.column}:${site.expression}`;
+    };
+    const places = new Map(head.places.filter((place) => place.site >= 0).map((place) => [where(place.site), place]));
+    for (const id of head.sites.id) {
+      const place = places.get(where(id));
+      if (place !== undefined) this.placeOfSite.set(id, place);
+    }
     this.carried = head.graphs === null ? null : new Set(head.graphs);
   }
 

@@ -83,9 +83,13 @@ def make_gradient_look(tape: Tape) -> dict[Any, Any]:
             owner = tape.guarded(tape.name_of, args[0])
             tape.earlier[id(result)] = Earlier(ref(result), None, None if owner is None else f"{owner}.grad")
         elif result is None and tape.leaves.passes and not args[0].is_leaf and tape.knows(args[0]):
-            tape.entry(args[0])
-            tape.event("grad_of_result", tape.site_of(frame), args[:1])
+            tape.guarded(note_missing, args[0], frame)
         return result
+
+    def note_missing(tensor: torch.Tensor, frame: Any) -> None:
+        """A result was asked for its gradient, which only leaves keep."""
+        tape.entry(tensor)
+        tape.event("grad_of_result", tape.site_of(frame), (tensor,))
 
     getter: Any = torch.Tensor.grad
     return {getter.__get__: look}

@@ -23,7 +23,7 @@ import torch
 from plait.graph._rows import BackwardRow, EnterRow, EventRow, InputRow, OpRow, ReadRow, ReturnRow, Row
 from plait.graph._shape import hash_of_digests, hash_of_items
 from plait.graph._split import split
-from plait.recorder._backward import BackwardWatch
+from plait.recorder._backward import BackwardWatch, NodeStats
 from plait.recorder._tape import SAMPLED_STEPS, Tape
 from plait.recording._writer import NewGraph, Writer
 
@@ -137,7 +137,8 @@ class Steps:
             self._close_in_parts(cuts, now, complete)
         else:
             kind = "train" if self.watch.count else "forward" if self._calls else "rest"
-            self._keep(numbers, digest, tape.times, tape.reads, tape.samples, kind, self._start, now, complete)
+            self._keep(numbers, digest, tape.times, tape.reads, tape.samples, kind, self._start, now, complete,
+                       self.watch.stats)  # fmt: skip
             self._bind(digest, tuple(tape.bound))
         self._start = now
         self._end = None
@@ -171,7 +172,7 @@ class Steps:
 
     def _keep(
         self, numbers: array[int], digest: bytes, times: Sequence[int], reads: Sequence[Any],
-        samples: Sequence[Any], kind: str, start: float, end: float, complete: bool,
+        samples: Sequence[Any], kind: str, start: float, end: float, complete: bool, stats: Sequence[NodeStats],
     ) -> None:  # fmt: skip
         known = self._known.get(digest)
         if known is None:
@@ -188,8 +189,8 @@ class Steps:
             else:
                 known = -1, made.saved_bytes
                 self._note_limit()
-        if self.watch.stats and kind == "train":
-            self.writer.add("backward", [(self.count, *each) for each in self.watch.stats])
+        if stats and kind == "train":
+            self.writer.add("backward", [(self.count, *each) for each in stats])
         self.writer.add_step(
             (
                 self.count, known[0] if known[0] >= 0 else None, kind, start - self._begin, int((end - start) * 1e9),
@@ -366,6 +367,13 @@ class Steps:
             times = [0 if place is None else tape.times[place] for place in part.places]
             mine = sum(isinstance(row, ReadRow) for row in part.rows)
             where = {place: here for here, place in enumerate(part.places) if place is not None}
+            # A leaf stands where the part has it as an input, which may be a row that the cut added.
+            input_rows = [here for here, row in enumerate(part.rows) if isinstance(row, InputRow)]
+            entered = dict(zip(part.inputs, input_rows))
+            places = [
+                entered.get((each.place, 0)) if each.nth < 0 else where.get(each.place) for each in self.watch.stats
+            ]
+            stats = [each._replace(place=here) for each, here in zip(self.watch.stats, places) if here is not None]
             samples = [(where[place], *rest) for place, *rest in tape.samples if place in where]
             last = index == len(parts) - 1
             end = now if last else start + (now - self._start) * weights[index] / total
@@ -374,7 +382,8 @@ class Steps:
             trained = any(isinstance(row, BackwardRow) for row in part.rows)
             called = any(low <= place < high for place in calls)
             kind = "train" if trained else "forward" if called else "rest"
-            self._keep(tokens, _digest(tokens), times, reads[:mine], samples, kind, start, end, complete or not last)
+            self._keep(tokens, _digest(tokens), times, reads[:mine], samples, kind, start, end, complete or not last,
+                       stats)  # fmt: skip
             self._bind(_digest(tokens), tuple(leaf_at.get(origin, -1) for origin in part.inputs))
             del reads[:mine]
             start = end
@@ -383,6 +392,10 @@ class Steps:
 
     def flush(self, open_step: bool = False) -> None:
         """Write what waits; with `open_step` also the step that is under way."""
+        with self.writer.lock:
+            self._flush(open_step)
+
+    def _flush(self, open_step: bool) -> None:
         tape, writer = self.tape, self.writer
         types, sites, scopes, rows = self._written
         writer.add("type", [(n, _json(tape.types[n])) for n in range(types, len(tape.types))])

@@ -112,6 +112,7 @@ def _next(path: str, paint: Paint) -> str:
     name = shlex.quote(os.path.relpath(path) if os.path.isabs(path) else path)
     commands = [
         (f"plait explain {name}", "what is wrong, and where"),
+        (f"plait view {name} --open", "the page: steps, source, graph, differences"),
         (f"plait show {name}", "variants and decisions as tables"),
         (f"plait show {name} --graph", "the graph of the last step, loops folded"),
         (f"plait export {name} --to dot", "or mermaid, json, perfetto"),

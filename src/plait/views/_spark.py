@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from plait.decisions import Place, Survey
+from plait.graph._model import Site
 from plait.graph._rows import ReadRow
 from plait.recording import read_rows, step_reads
 
@@ -19,7 +20,7 @@ def sparks(survey: Survey, places: Sequence[Place]) -> dict[int, list[float | No
     sizes = {built.graph for built in survey.graphs if built.decisions}
     if not steps or not sizes:
         return {}
-    by_site = {(None if place.site is None else place.site.id, place.how): index for index, place in enumerate(places)}
+    by_site = {(_where(place.site), place.how): index for index, place in enumerate(places)}
     every = -(-sum(built.steps * built.decisions for built in survey.graphs) // _BUDGET) or 1
     is_read = read_rows(recording)
     owners: dict[int, list[int | None]] = {}
@@ -28,7 +29,10 @@ def sparks(survey: Survey, places: Sequence[Place]) -> dict[int, list[float | No
     for step, graph, reads in step_reads(recording, sizes, every):
         if graph not in owners:
             rows = [survey.rows[token] for token in recording.tokens(graph) if token in is_read]
-            owners[graph] = [by_site.get((row.site, row.how)) if isinstance(row, ReadRow) else None for row in rows]
+            owners[graph] = [
+                by_site.get((_where(survey.site(row.site)), row.how)) if isinstance(row, ReadRow) else None
+                for row in rows
+            ]
         slot = min(step * slots // steps, slots - 1)
         for owner, read in zip(owners[graph], reads):
             value = read[0]
@@ -41,3 +45,8 @@ def sparks(survey: Survey, places: Sequence[Place]) -> dict[int, list[float | No
         owner: [float(f"{total / count:.4g}") if count else None for total, count in cells]
         for owner, cells in sums.items()
     }
+
+
+def _where(site: Site | None) -> tuple[str, int, int | None, str] | None:
+    """One place of the source may be several instructions, and so several sites."""
+    return None if site is None else (site.file, site.line, site.column, site.expression)

@@ -22,7 +22,6 @@ class Two(nn.Module):
         return y.sum()
 
 
-
 net = Two()
 for x in (torch.ones(2), -torch.ones(2)):
     net(x).backward()

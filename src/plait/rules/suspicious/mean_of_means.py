@@ -17,7 +17,8 @@ Instead::
     for part in parts:
         (F.cross_entropy(model(part.x), part.y, reduction="sum") / total).backward()
 
-Limits: only means that the loss is made of directly are compared.
+Limits: only means that the loss is made of directly are compared, and only where the loss is scaled for the number of
+parts: a plain sum over examples, each with its own mean, is taken as meant.
 
 Sources: huggingface/transformers#34191; meta-pytorch/torchtune#1875.
 """
@@ -34,6 +35,7 @@ from plait.rules._words import at
 
 _MEANS = {"mean", "mse_loss", "cross_entropy", "nll_loss", "l1_loss", "smooth_l1_loss", "huber_loss",
           "binary_cross_entropy", "binary_cross_entropy_with_logits"}  # fmt: skip
+_SCALES = {"div", "mul", "rmul", "true_divide", "div_", "mul_"}
 
 
 def check_run(run: Run) -> Iterator[Finding]:
@@ -58,6 +60,8 @@ def check_run(run: Run) -> Iterator[Finding]:
 
 def _means(case: Case, backward: Backward) -> Iterator[tuple[Node, Site, int]]:
     for root in backward.roots:
+        if op_name(case.maker(root).op) not in _SCALES:
+            continue  # not scaled to the parts: each example counts the same on purpose
         for term in terms(case, root):
             node = case.maker(term)
             site = case.site(node)

@@ -124,7 +124,13 @@ def deciding(h: int) -> Workload:
     sizes = lengths(5, 50)
     model = Deciding(h)
     return Workload(
-        "W2", "RNN with a decision each step", "step", model, model, (sequences(sizes, h), labels()), sum(sizes)
+        "W2",
+        "RNN with a decision each step",
+        "step",
+        model,
+        model,
+        (sequences(sizes, h), labels()),
+        sum(sizes),
     )
 
 
@@ -435,7 +441,13 @@ def encoder(h: int) -> Workload:
     sizes = lengths(5, 50)
     model = Encoder(h)
     return Workload(
-        "W7", "ragged Transformer encoder layer", "token", model, model, (sequences(sizes, h), labels()), sum(sizes)
+        "W7",
+        "ragged Transformer encoder layer",
+        "token",
+        model,
+        model,
+        (sequences(sizes, h), labels()),
+        sum(sizes),
     )
 
 

@@ -17,13 +17,14 @@ PACKAGES = {path.name for path in SOURCE.iterdir() if path.is_dir() and (path / 
 # package -> what of plait it may import; torch is allowed only where "torch" stands.
 ALLOWED: dict[str, set[str]] = {
     "_errors": set(),
+    "_frames": set(),
     "_settings": set(),
     "_torch": {"torch"},
     "graph": {"_errors", "_settings"},
     "recording": {"_errors", "_settings", "graph"},
     "decisions": {"_errors", "graph", "recording"},
     "views": {"_errors", "graph", "recording", "decisions"},
-    "recorder": {"_errors", "_settings", "_torch", "graph", "recording", "torch"},
+    "recorder": {"_errors", "_frames", "_settings", "_torch", "graph", "recording", "torch"},
     "batching": {"_errors", "_settings", "_torch", "graph", "torch"},
 }
 

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from plait._errors import PlaitError as PlaitError
     from plait.batching import batch as batch
     from plait.batching import cell as cell
+    from plait.checks import check as check
     from plait.diffs import diff as diff
     from plait.graph import Graph as Graph
     from plait.recording import Recording as Recording
@@ -37,6 +38,7 @@ _HOMES = {
     "Graph": "plait.graph",
     "PlaitError": "plait._errors",
     "Recording": "plait.recording",
+    "check": "plait.checks",
     "diff": "plait.diffs",
     "load": "plait.recording",
     "load_ipython_extension": "plait.integrations._ipython",
@@ -46,8 +48,8 @@ _HOMES = {
 }
 
 __all__ = [
-    "Finding", "Findings", "Graph", "PlaitError", "Recording", "batch", "cell", "diff", "explain", "load", "record",
-    "view",
+    "Finding", "Findings", "Graph", "PlaitError", "Recording", "batch", "cell", "check", "diff", "explain", "load",
+    "record", "view",
 ]  # fmt: skip
 
 

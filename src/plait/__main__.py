@@ -11,6 +11,7 @@ from importlib import import_module
 COMMANDS = {
     "run": ("plait.cli._run", "run a program unchanged and record the graphs it builds"),
     "show": ("plait.cli._show", "print what a recording holds"),
+    "check": ("plait.cli._check", "run a model again in other company and say what changes"),
     "view": ("plait.cli._view", "write the page to look at: run, source, graph, differences"),
     "diff": ("plait.cli._diff", "show where two runs, steps or ranks part"),
     "explain": ("plait.cli._explain", "say what is wrong with a run, and where"),

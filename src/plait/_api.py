@@ -116,10 +116,8 @@ def _finding_marks(recording: Recording) -> list[Mark]:
     from plait.graph._marks import Mark
     from plait.rules import explain_recording
 
-    found = explain_recording(recording, ignore=("dynamism", "performance", "memory"))
-    found += explain_recording(
-        recording, select=("accumulated-loss", "container-keeps-graph", "graph-grows-across-steps")
-    )
+    memory = ("accumulated-loss", "container-keeps-graph", "graph-grows-across-steps")
+    found = explain_recording(recording, select=("correctness", "suspicious", "numerics", *memory))
     return [
         Mark("finding", f"{each.rule}: {each.fact}", each.file, each.line, -1)
         for each in found

@@ -169,7 +169,7 @@ def _flipped(loop: list[list[Any]], batch: list[list[Any]]) -> str:
         for k, (x, y) in enumerate(zip(a, b)):
             if (isinstance(x, (bool, int)) and x != y) or type(x) is not type(y):
                 return (
-                    f"; a decision flipped: value {k + 1} that example {i} read was {x!r} in the loop and {y!r} batched "
+                    f"; a decision flipped: value {k + 1} that example {i} read was {x!r} in the loop and {y!r} batched "  # noqa: E501
                     "(rounding next to a threshold, or a wrong value before it)"
                 )
         if len(a) != len(b):
@@ -198,7 +198,9 @@ def _split(got: Any, n: int, want: list[list[Any]]) -> list[list[Any]]:
             and len(found) < len(want)
             and len(x) == n
             and not any(isinstance(v, (list, tuple, dict)) for v in x)
-            and ((all(isinstance(v, Tensor) for v in x) and not _listed(x)) or not any(isinstance(v, Tensor) for v in x))
+            and (
+                (all(isinstance(v, Tensor) for v in x) and not _listed(x)) or not any(isinstance(v, Tensor) for v in x)
+            )
         ):
             found.append(list(x))
         else:

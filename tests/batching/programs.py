@@ -1,4 +1,4 @@
-"""Writes random one-example programs: loops, decisions, recursion, writes in place, tensor views, lists, dicts, masks."""
+"""Writes random one-example programs: loops, decisions, recursion, writes in place, tensor views, lists, dicts, masks."""  # noqa: E501
 
 from __future__ import annotations
 
@@ -307,7 +307,7 @@ class Gen:
         else:
             name, view = self.new("m"), self.new("v")
             self.put(
-                f"{name} = torch.zeros(3, 4, dtype=torch.float64) if {r.choice(['True', 'False'])} else {self.mat()}.clone()"
+                f"{name} = torch.zeros(3, 4, dtype=torch.float64) if {r.choice(['True', 'False'])} else {self.mat()}.clone()"  # noqa: E501
             )
             self.put(f"if len({name}) > 1:")
             self.indent += 1

@@ -150,6 +150,7 @@ def test_the_innermost_of_nested_records_records() -> None:
     assert [node.op for node in inner.graph.nodes if node.kind == "op"] == ["linear", "sum"]
     found = [node.op for step in outer.steps for node in outer.graph_of(step).nodes if node.kind == "op"]
     assert [each for each in found if each != "ones"] == ["mul", "sum"]
+    assert [kind for kind, _ in outer.notes] == ["inner"] and not inner.notes
 
 
 def test_a_record_cannot_run_twice_at_once() -> None:

@@ -423,6 +423,7 @@ def test_many_outermost_calls_before_one_backward() -> None:
     cell = nn.RNNCell(2, 3)
     with plait.record() as rec:
         for _ in range(3):
+            cell.zero_grad()
             hidden = torch.zeros(1, 3)
             for _ in range(300):
                 hidden = cell(torch.ones(1, 2), hidden)

@@ -26,7 +26,13 @@ class Options:
     """The settings of one batched function."""
 
     def __init__(
-        self, in_dims: Any, out_dims: Any, randomness: str, layout: torch.layout, fallback: str, all_parameters: bool
+        self,
+        in_dims: Any,
+        out_dims: Any,
+        randomness: str,
+        layout: torch.layout,
+        fallback: str,
+        all_parameters: bool,
     ) -> None:
         if randomness not in RANDOMNESS:
             raise BatchError(f"randomness must be one of {', '.join(map(repr, RANDOMNESS))}, not {randomness!r}")

@@ -133,7 +133,12 @@ def build_call(
             if not strict or _same_for_other_lengths(rt, run, args, kwargs, ins, shared, length, t, program):
                 entry = _entry(rt, label, t, program, out, length, ins)
                 if family is not None:
-                    rt.families[family] = (entry, [t.val(o).ragged for o in _lazies(out)], _lazies_metas(t, out), out)
+                    rt.families[family] = (
+                        entry,
+                        [t.val(o).ragged for o in _lazies(out)],
+                        _lazies_metas(t, out),
+                        out,
+                    )
                 return entry
         except (NoRule, Abort):
             pass
@@ -222,7 +227,7 @@ def _same_for_other_lengths(
     t: Tracer,
     program: Program,
 ) -> bool:
-    """A cell may use the length behind our back (`range(len(x))`): its code must come out the same for two more lengths."""
+    """A cell may use the length behind our back (`range(len(x))`): its code must come out the same for two more lengths."""  # noqa: E501
     for grow in (1, 3):
         try:
             t2, syms2, out2 = _trace(rt, run, args, kwargs, ins, shared, length, True, grow)
@@ -258,7 +263,7 @@ def _rebuild(out: Any, feed: Any) -> Any:
     if t is Lazy:
         return next(feed) if type(out.extra) is not Const else out.extra.tensor
     if hasattr(out, "kind") and isinstance(out, tuple):
-        return t([_rebuild(x, feed) for x in out], out.kind)
+        return t([_rebuild(x, feed) for x in out], out.kind)  # type: ignore[attr-defined]
     if isinstance(out, tuple) and hasattr(out, "_fields"):
         return t(*[_rebuild(x, feed) for x in out])
     if t is tuple or t is list:

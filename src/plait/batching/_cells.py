@@ -25,13 +25,59 @@ if TYPE_CHECKING:
 
 PURE: frozenset[type] = frozenset(
     getattr(nn, n)
-    for n in (
-        "Linear Bilinear RNNCell LSTMCell GRUCell LayerNorm GroupNorm RMSNorm Conv1d Conv2d Conv3d ConvTranspose1d "
-        "ConvTranspose2d MaxPool1d MaxPool2d AvgPool1d AvgPool2d AdaptiveAvgPool1d AdaptiveAvgPool2d AdaptiveMaxPool2d "
-        "ReLU Tanh Sigmoid GELU ELU SELU CELU SiLU Mish Softplus Softsign LeakyReLU LogSigmoid Hardtanh Hardswish Hardsigmoid "
-        "ReLU6 Softmax LogSoftmax Softmin Embedding CrossEntropyLoss NLLLoss MSELoss L1Loss SmoothL1Loss HuberLoss BCELoss "
-        "BCEWithLogitsLoss PReLU_none CosineSimilarity"
-    ).split()
+    for n in [
+        "Linear",
+        "Bilinear",
+        "RNNCell",
+        "LSTMCell",
+        "GRUCell",
+        "LayerNorm",
+        "GroupNorm",
+        "RMSNorm",
+        "Conv1d",
+        "Conv2d",
+        "Conv3d",
+        "ConvTranspose1d",
+        "ConvTranspose2d",
+        "MaxPool1d",
+        "MaxPool2d",
+        "AvgPool1d",
+        "AvgPool2d",
+        "AdaptiveAvgPool1d",
+        "AdaptiveAvgPool2d",
+        "AdaptiveMaxPool2d",
+        "ReLU",
+        "Tanh",
+        "Sigmoid",
+        "GELU",
+        "ELU",
+        "SELU",
+        "CELU",
+        "SiLU",
+        "Mish",
+        "Softplus",
+        "Softsign",
+        "LeakyReLU",
+        "LogSigmoid",
+        "Hardtanh",
+        "Hardswish",
+        "Hardsigmoid",
+        "ReLU6",
+        "Softmax",
+        "LogSoftmax",
+        "Softmin",
+        "Embedding",
+        "CrossEntropyLoss",
+        "NLLLoss",
+        "MSELoss",
+        "L1Loss",
+        "SmoothL1Loss",
+        "HuberLoss",
+        "BCELoss",
+        "BCEWithLogitsLoss",
+        "PReLU_none",
+        "CosineSimilarity",
+    ]
     if hasattr(nn, n)
 )
 INSIDE: frozenset[type] = PURE | {nn.Identity, nn.Flatten, nn.Unflatten, nn.Dropout}
@@ -45,13 +91,13 @@ def whole(m: nn.Module, inside: bool = False) -> bool:
         or m._backward_hooks
         or m._backward_pre_hooks
         or "forward" in m.__dict__
-        or nn.modules.module._has_any_global_hook()
+        or nn.modules.module._has_any_global_hook()  # type: ignore[no-untyped-call]
     ):
         return False
     t = type(m)
     if t is nn.Sequential:
-        return len(m) > 0 and all(whole(c, True) for c in m)
-    if t is nn.Dropout and m.training and m.p > 0:
+        return len(m) > 0 and all(whole(c, True) for c in m)  # type: ignore[arg-type, attr-defined]
+    if t is nn.Dropout and m.training and m.p > 0:  # type: ignore[operator]
         return False
     if t is nn.Embedding and (m.max_norm is not None or m.scale_grad_by_freq or m.sparse):
         return False
@@ -107,10 +153,10 @@ def cell(func: Any) -> Any:
     tensor([0., 0.])
     """
     if isinstance(func, nn.Module):
-        func.forward = _forward_as_cell(func.forward, func)  # type: ignore[method-assign]
+        func.forward = _forward_as_cell(func.forward, func)
         return func
     if isinstance(func, type) and issubclass(func, nn.Module):
-        func.forward = _forward_as_cell(func.forward, None)  # type: ignore[attr-defined]
+        func.forward = _forward_as_cell(func.forward, None)
         return func
     return Cell(func)
 
@@ -180,10 +226,7 @@ def _fast_key(rt: LaneRuntime, key_of: Any, flag: Any, args: Any, kwargs: Any, o
 def call_module(rt: LaneRuntime, m: nn.Module, args: Any, kwargs: Any, original: Callable[..., Any]) -> Any:
     kind = rt.module_kinds.get(m)
     if kind is None:
-        if type(m) in RAGGED_MODULES and whole_ragged(m):
-            kind = "ragged"
-        else:
-            kind = "whole" if whole(m) else "open"
+        kind = "ragged" if type(m) in RAGGED_MODULES and whole_ragged(m) else "whole" if whole(m) else "open"
         rt.module_kinds[m] = kind
     if kind == "open" or getattr(m, "inplace", False):
         return original(m, *args, **kwargs)
@@ -207,8 +250,8 @@ def whole_ragged(m: nn.Module) -> bool:
             or "forward" in c.__dict__
             for c in m.modules()
         )
-        and not nn.modules.module._has_any_global_hook()
-    )  # type: ignore[no-untyped-call]
+        and not nn.modules.module._has_any_global_hook()  # type: ignore[no-untyped-call]
+    )
 
 
 _lock = threading.Lock()
@@ -222,14 +265,14 @@ def modules_deferred(func: Any) -> Iterator[None]:
 
     Only those classes get a `__call__`: to set one on `nn.Module` itself would cost half a millisecond each way, because
     Python then forgets what it has cached of all its subclasses.
-    """
+    """  # noqa: E501
     global _users
     with _lock:
         _users += 1
         if _users == 1:
             for cls in _CLASSES:
                 _saved[cls] = cls.__dict__.get("__call__")
-                cls.__call__ = _call  # type: ignore[assignment, method-assign]
+                cls.__call__ = _call  # type: ignore[method-assign]
     kept = [(m, dict(m.__dict__), dict(m._buffers)) for f in _reachable(func) for m in f.modules()]
     try:
         yield
@@ -243,7 +286,7 @@ def modules_deferred(func: Any) -> Iterator[None]:
                     if call is None:
                         del cls.__call__
                     else:
-                        cls.__call__ = call
+                        cls.__call__ = call  # type: ignore[method-assign]
                 _saved.clear()
 
 
@@ -256,7 +299,7 @@ def _reachable(func: Any) -> list[nn.Module]:
 def _kept_lazy(m: nn.Module) -> str | None:
     for d in (m.__dict__, m._buffers):
         for name, v in d.items():
-            if type(v) is Lazy or (type(v) in (list, tuple) and any(type(x) is Lazy for x in v)):
+            if type(v) is Lazy or (type(v) in (list, tuple) and any(type(x) is Lazy for x in v)):  # type: ignore[union-attr]
                 return name
     return None
 

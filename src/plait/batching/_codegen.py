@@ -31,7 +31,8 @@ class Grad:
 class Writer:
     """State while one program is written; the rules in `kernels/_vjp.py` talk to it."""
 
-    def __init__(self, p: Program, rules: dict[str, Any]) -> None:
+    def __init__(self, p: Program, rules: dict[str, Any], given: tuple[bool, ...] | None = None) -> None:
+        self.given = given
         self.p = p
         self.rules = rules
         self.fwd: list[str] = []
@@ -244,7 +245,7 @@ class Writer:
 
     def backward(self) -> None:
         for k, v in enumerate(self.p.outs):
-            if self.tracks(v):
+            if self.tracks(v) and (self.given is None or self.given[k]):
                 self.grads.setdefault(v, []).append(Grad(f"G{k}"))
         gated = {o: a for a, pieces in self.gates.items() for _, _, _, o in pieces}
         left = {a: len(pieces) for a, pieces in self.gates.items()}
@@ -298,7 +299,8 @@ class Writer:
         self.grads[a] = [Grad(f"g{a}")]
 
     # ------------------------------------------------------------------ the whole
-    def source(self) -> str:
+    def source(self, like: str | None = None) -> str:
+        """Both functions; with `like`, the backward unpacks what the forward of that source saves."""
         p = self.p
         self.forward()
         self.backward()
@@ -323,6 +325,9 @@ class Writer:
         # a piece may be needed before its gates are opened in the backward: cut them first
         early = [a for a in self.gates if self._used_before_open(a)]
         kept = sorted(names)
+        if like is not None:
+            saved = next(x for x in like.splitlines() if x.startswith("    return ("))
+            kept = [w.strip() for w in saved[len("    return (") : -1].split(",") if w.strip()]
         body = [f"    v{v} = A[{k}]" for k, v in enumerate(p.ins)]
         body += ["    n = ctx.n", "    N = ctx.total"]
         body += [f"    {s}" for s in self.fwd]

@@ -19,14 +19,38 @@ _CODE: dict[str, CodeType] = {}
 
 
 class Compiled:
-    """`forward(ctx, args, shared, outs) -> saved` and `backward(ctx, saved, gouts, shared, acc) -> gradients of args`."""
+    """`forward(ctx, args, shared, outs) -> saved` and `backward(ctx, saved, gouts, shared, acc) -> gradients of args`."""  # noqa: E501
 
-    __slots__ = ("backward", "forward", "source")
-
-    def __init__(self, forward: Callable[..., Any], backward: Callable[..., Any], source: str) -> None:
-        self.forward = forward
-        self.backward = backward
+    def __init__(self, program: Program, source: str) -> None:
+        self.program = program
         self.source = source
+        env = _functions(program, source)
+        self.forward: Callable[..., Any] = env["forward"]
+        self.backward: Callable[..., Any] = env["backward"]
+        self._for: dict[tuple[bool, ...], Callable[..., Any]] = {}
+
+    def backward_for(self, given: tuple[bool, ...]) -> Callable[..., Any]:
+        """The backward for those results that have a gradient: the others' derivatives are not even looked at."""
+        tracked = [self.program.vals[v].tracks for v in self.program.outs]
+        if all(g or not t for g, t in zip(given, tracked)):
+            return self.backward
+        found = self._for.get(given)
+        if found is None:
+            source = Writer(self.program, VJP, given).source(self.source)
+            found = self._for[given] = _functions(self.program, source)["backward"]
+        return found
+
+
+def _functions(p: Program, source: str) -> dict[str, Any]:
+    code = _CODE.get(source)
+    if code is None:
+        code = compile(source, f"<plait program {len(_CODE)}>", "exec")
+        if len(_CODE) < 4096:
+            _CODE[source] = code
+    env = dict(ENV)  # `f0` and so on differ between programs of one source
+    env.update({f"f{k}": i.fn for k, i in enumerate(p.code)})
+    exec(code, env)
+    return env
 
 
 def compile_program(p: Program) -> Compiled | RNNKernel | None:
@@ -42,12 +66,4 @@ def compile_program(p: Program) -> Compiled | RNNKernel | None:
         source = Writer(p, VJP).source()
     except Unsupported:
         return None
-    code = _CODE.get(source)
-    if code is None:
-        code = compile(source, f"<plait program {len(_CODE)}>", "exec")
-        if len(_CODE) < 4096:
-            _CODE[source] = code
-    env = dict(ENV)  # `f0` and so on differ between programs of one source
-    env.update({f"f{k}": i.fn for k, i in enumerate(p.code)})
-    exec(code, env)
-    return Compiled(env["forward"], env["backward"], source)
+    return Compiled(p, source)

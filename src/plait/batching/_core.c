@@ -641,7 +641,7 @@ static PyObject *core_plan(CoreObject *c, PyObject *arg) {
             ((int32_t *)PyBytes_AS_STRING(lanes))[k - lo] = c->nodes[ids[items[k].k]].lane;
         PyList_SET_ITEM(groups, g, Py_BuildValue("(inNNNN)", sig, count, lengths, cols, outs, lanes));
     }
-    for (Py_ssize_t k = 0; k < n; k++) c->nodes[ids[k]].sig = -1;
+    for (Py_ssize_t k = 0; k < n; k++) c->nodes[ids[k]].sig = -2 - c->nodes[ids[k]].sig;   /* has run */
     index = PyByteArray_FromStringAndSize((char *)buf, n_buf * sizeof(int64_t));
     if (index) { res = Py_BuildValue("(NN)", groups, index); groups = NULL; }
 end:
@@ -717,7 +717,57 @@ static PyObject *core_has_tensor(CoreObject *c, PyObject *x) {
     return r < 0 ? NULL : PyBool_FromLong(r);
 }
 
+/* reach(slots) -> for each space a byte per row: whether a gradient can come from these slots to the value of the row */
+static PyObject *core_reach(CoreObject *c, PyObject *arg) {
+    PyObject *fast = PySequence_Fast(arg, "slots"), *res = NULL;
+    if (!fast) return NULL;
+    char *mark = PyMem_Calloc(c->next + 1, 1), *seen = PyMem_Calloc(c->n_nodes + 1, 1);
+    int32_t *todo = NULL; Py_ssize_t n = 0, cap = 0;
+    if (!mark || !seen) { PyErr_NoMemory(); goto end; }
+    for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(fast); i++) {
+        Py_ssize_t s = PyLong_AsSsize_t(PySequence_Fast_GET_ITEM(fast, i));
+        if (s < 0 || s >= c->next) continue;
+        if (grow((void **)&todo, &cap, n + 1, sizeof(int32_t))) goto end;
+        todo[n++] = (int32_t)s;
+    }
+    while (n) {
+        int32_t s = todo[--n];
+        mark[s] = 1;
+        int32_t p = c->owner[s];
+        if (p < 0 || seen[p]) continue;
+        seen[p] = 1;
+        Node *nd = &c->nodes[p];
+        int sig = nd->sig < 0 ? -2 - nd->sig : nd->sig, step = step_of(&c->sigs[sig]);
+        if (grow((void **)&todo, &cap, n + nd->n_in + 1, sizeof(int32_t))) goto end;
+        for (int j = 0; j < nd->n_in; j += step) todo[n++] = c->ins[nd->ins + j];
+    }
+    res = PyList_New(c->n_spaces);
+    for (int s = 0; res && s < c->n_spaces; s++) {
+        PyObject *b = PyByteArray_FromStringAndSize(NULL, c->used[s]);
+        if (!b) { Py_CLEAR(res); break; }
+        memset(PyByteArray_AS_STRING(b), 0, c->used[s]);
+        PyList_SET_ITEM(res, s, b);
+    }
+    for (Py_ssize_t p = 0; res && p < c->n_nodes; p++) {
+        if (!seen[p] || c->nodes[p].sig >= -1) continue;
+        Sig *s = &c->sigs[-2 - c->nodes[p].sig];
+        int slot = c->nodes[p].out;
+        for (int o = 0; o < s->n_out; o++) {
+            int rows = s->out_rows[o] < 0 ? c->nodes[p].length : s->out_rows[o], any = 0;
+            for (int r = 0; r < rows; r++) any |= mark[slot + r];
+            char *flags = PyByteArray_AS_STRING(PyList_GET_ITEM(res, s->out_space[o]));
+            if (any && rows) memset(flags + c->row_of[slot], 1, rows);
+            slot += rows;
+        }
+    }
+end:
+    Py_DECREF(fast);
+    PyMem_Free(mark); PyMem_Free(seen); PyMem_Free(todo);
+    return res;
+}
+
 static PyMethodDef core_methods[] = {
+    {"reach", (PyCFunction)core_reach, METH_O, NULL},
     {"join", (PyCFunction)(void (*)(void))core_join, METH_FASTCALL, NULL},
     {"has_tensor", (PyCFunction)core_has_tensor, METH_O, NULL},
     {"take", (PyCFunction)core_take, METH_O, NULL}, {"put", (PyCFunction)core_put, METH_VARARGS, NULL},

@@ -31,7 +31,14 @@ class Entry:
     __slots__ = ("length", "metas", "offs", "rows", "sig", "single", "wrap")
 
     def __init__(
-        self, sig: int, length: int, rows: int, offs: tuple[int, ...], metas: tuple[Any, ...], single: int, wrap: Any
+        self,
+        sig: int,
+        length: int,
+        rows: int,
+        offs: tuple[int, ...],
+        metas: tuple[Any, ...],
+        single: int,
+        wrap: Any,
     ) -> None:
         self.sig = sig
         self.length = length
@@ -96,6 +103,7 @@ class Core:
         self._sigs: list[_Kind] = []
         self._used: list[int] = []
         self._dirty = False
+        self._past: dict[int, Any] = {}  # nodes that have run
 
     # ------------------------------------------------------------------ recording
     def take(self, rows: int) -> int:
@@ -122,9 +130,9 @@ class Core:
         return res if entry.wrap is None else entry.wrap(res)
 
     def _usable(self, a: Any) -> bool:
-        if type(a) is not self._lazy or a.lane != self.lane:
+        if type(a) is not self._lazy or a.lane != self.lane:  # type: ignore[attr-defined]
             return False
-        e = a.extra
+        e = a.extra  # type: ignore[attr-defined]
         if e is None or e is self._input:
             return True
         return type(e) is self._lazy and (e.extra is None or e.extra is self._input)
@@ -218,7 +226,12 @@ class Core:
 
     # ------------------------------------------------------------------ signatures, rows
     def sig(
-        self, gather: int, ragged: int, in_rows: tuple[int, ...], out_rows: tuple[int, ...], out_spaces: tuple[int, ...]
+        self,
+        gather: int,
+        ragged: int,
+        in_rows: tuple[int, ...],
+        out_rows: tuple[int, ...],
+        out_spaces: tuple[int, ...],
     ) -> int:
         for s in out_spaces:
             self._space(s)
@@ -304,8 +317,36 @@ class Core:
         index = array("q")
         groups = [self._lay_out([own[k] for k in group], index) for group in order]
         for i in ids:
+            self._past[i] = self._nodes[i]
             self._nodes[i] = None
         return groups, bytearray(index.tobytes())
+
+    def reach(self, slots: Sequence[int]) -> list[bytearray]:
+        """For each space a byte per row: whether a gradient can come from these slots to the value of the row."""
+        mark: set[int] = set()
+        seen: set[int] = set()
+        todo = list(slots)
+        while todo:
+            s = todo.pop()
+            mark.add(s)
+            p = self._owner[s]
+            if p < 0 or p in seen:
+                continue
+            seen.add(p)
+            node = self._past.get(p) or self._nodes[p]
+            flat = node[3]  # type: ignore[index]
+            todo += flat[::2] if self._sigs[node[0]].gather else flat  # type: ignore[index]
+        res = [bytearray(n) for n in self._used]
+        for p in seen & self._past.keys():
+            sig_number, length, slot = self._past[p][:3]
+            sig = self._sigs[sig_number]
+            for r, space in zip(sig.out_rows, sig.out_spaces):
+                rows = length if r < 0 else r
+                if any(s in mark for s in range(slot, slot + rows)):
+                    at = self._row_of[slot]
+                    res[space][at : at + rows] = b"\1" * rows
+                slot += rows
+        return res
 
     def _by_use(self, order: list[list[int]], own: list[Node], feeds: list[list[int]]) -> None:
         want = [(FAR, 0, 0)] * len(own)
@@ -336,7 +377,7 @@ class Core:
             if not rows or rows == list(range(rows[0], rows[0] + len(rows))):
                 cols.append((rows[0] if rows else 0, len(rows), None))
             else:
-                cols.append((0, len(rows), len(index)))
+                cols.append((0, len(rows), len(index)))  # type: ignore[arg-type]
                 index.extend(rows)
         outs = []
         for o, space in enumerate(sig.out_spaces):

@@ -28,6 +28,34 @@ class Runtime:
         """The value as nested Python lists (a number for a scalar); waits for it."""
         raise NotImplementedError
 
+    def alone(self, name: str, func: Any, args: Any, kwargs: Any) -> Any:
+        """A call whose result has a shape that depends on the numbers."""
+        raise NotImplementedError
+
+    def reals(self, a: Any) -> Any:
+        """The arguments with real tensors in place of lazy ones; waits for them."""
+        raise NotImplementedError
+
+    def random(self, name: str, func: Any, args: Any, kwargs: Any) -> Any:
+        """A call that draws random numbers."""
+        raise NotImplementedError
+
+    def shared_call(self, name: str, func: Any, args: Any, kwargs: Any) -> Any:
+        """A call that no example changes."""
+        raise NotImplementedError
+
+    def name_of(self, x: Any) -> str:
+        """How to call a shared tensor in a message."""
+        raise NotImplementedError
+
+    def own(self, x: Lazy) -> None:
+        """Makes a constant writable for this lane."""
+        raise NotImplementedError
+
+    def rows_view(self, name: str, x: Lazy, args: Any, kwargs: Any) -> Any:
+        """A tensor view that only names other rows, or None."""
+        return None
+
 
 class _Local(threading.local):
     rt: Runtime | None = None

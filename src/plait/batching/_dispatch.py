@@ -218,7 +218,13 @@ FACTORIES = frozenset(
         "hann_window",
     }
 )
-NEW = {"new_zeros": "zeros", "new_ones": "ones", "new_empty": "empty", "new_full": "full", "new_tensor": "tensor"}
+NEW = {
+    "new_zeros": "zeros",
+    "new_ones": "ones",
+    "new_empty": "empty",
+    "new_full": "full",
+    "new_tensor": "tensor",
+}
 LIKE = {"zeros_like": "zeros", "ones_like": "ones", "empty_like": "empty", "full_like": "full"}
 REFUSED = {
     "backward": "call backward() on what plait.batch returns, outside of the function for one example",
@@ -391,7 +397,17 @@ def _attribute(func: Any, kind: str, args: Args) -> Any:
 def unsupported_attribute(x: Lazy, name: str) -> Any:
     if name in ("H", "mH", "real"):
         return call(name, (x,), {})
-    if name in ("itemsize", "nbytes", "is_cpu", "output_nr", "_version", "is_vulkan", "is_ipu", "is_maia", "is_mtia"):
+    if name in (
+        "itemsize",
+        "nbytes",
+        "is_cpu",
+        "output_nr",
+        "_version",
+        "is_vulkan",
+        "is_ipu",
+        "is_maia",
+        "is_mtia",
+    ):
         return getattr(torch.empty(x.meta.shape, dtype=x.meta.dtype), name)
     return refuse(f"`.{name}` of a value inside plait.batch", "it has no such attribute before it is computed")
 
@@ -455,7 +471,8 @@ def _opaque(rt: Runtime, func: Any, args: Args, kwargs: Kwargs) -> Any:
         return plain(rt, n, func, args, kwargs)
     if func is torch.cond or n in ("cond", "while_loop"):
         refuse(
-            f"torch.{n} inside plait.batch", "write an ordinary Python `if` or `while`; every example takes its own arm"
+            f"torch.{n} inside plait.batch",
+            "write an ordinary Python `if` or `while`; every example takes its own arm",
         )
     return rt.emit(func, args, kwargs)
 
@@ -574,8 +591,8 @@ def fresh(rt: Runtime, x: Lazy) -> None:
     """Looks again through a tensor view whose value was written since."""
     e = x.extra
     if type(e) is Test:
-        y = rt.emit(e.name, (e.value, e.other), {})
-        x.slot, x.meta, x.extra = y.slot, y.meta, None
+        t = rt.emit(e.name, (e.value, e.other), {})
+        x.slot, x.meta, x.extra = t.slot, t.meta, None
         return
     if type(e) is Lazy:
         if type(e.extra) is not Written:
@@ -590,7 +607,7 @@ def fresh(rt: Runtime, x: Lazy) -> None:
                     "may or may not be a copy",
                     "use view() or clone()",
                 )
-            y: Any = e.root
+            y = e.root
             before = torch.is_grad_enabled()
             torch._C._set_grad_enabled(e.grad)  # a view keeps the mode in which it was taken
             try:
@@ -653,9 +670,8 @@ def _parts(rt: Runtime, name: str, x: Lazy, args: Args, kwargs: Kwargs) -> Any:
     if name == "unbind":
         dim = (args[1] if len(args) > 1 else kwargs.get("dim", 0)) % rank
     else:
-        dim = {"hsplit": 1 if rank > 1 else 0, "vsplit": 0, "dsplit": 2}.get(
-            name, args[2] if len(args) > 2 else kwargs.get("dim", 0)
-        ) % rank
+        given: Any = args[2] if len(args) > 2 else kwargs.get("dim", 0)
+        dim = int({"hsplit": 1 if rank > 1 else 0, "vsplit": 0, "dsplit": 2}.get(name, given)) % rank
     at = 0
     grad = torch.is_grad_enabled()
     for k, out in enumerate(outs):
@@ -704,12 +720,11 @@ def _index(rt: Runtime, x: Lazy, index: Any) -> Any:
 
 def _setitem(rt: Runtime, args: Args, kwargs: Kwargs) -> None:
     x, index, value = args
-    if type(x) is not Lazy:
-        if has_lazy(index) or has_lazy(value) or isinstance(x, Tensor):
-            refuse(
-                f"`[...] = ` writes to {rt.name_of(x)}",
-                "make the tensor inside the function for one example, or return the values and write them outside",
-            )
+    if type(x) is not Lazy and (has_lazy(index) or has_lazy(value) or isinstance(x, Tensor)):
+        refuse(
+            f"`[...] = ` writes to {rt.name_of(x)}",
+            "make the tensor inside the function for one example, or return the values and write them outside",
+        )
     fresh(rt, x)
     if type(x.extra) is Const and not _advanced(index) and x.extra.source is None:
         rt.own(x)
@@ -798,7 +813,8 @@ def _requires_grad(rt: Runtime, args: Args, kwargs: Kwargs) -> Any:
     if type(x) is Lazy and bool(want) == x.meta.tracks:
         return x
     return refuse(
-        "`requires_grad_` inside plait.batch", "mark the examples or parameters before the call, or use detach()"
+        "`requires_grad_` inside plait.batch",
+        "mark the examples or parameters before the call, or use detach()",
     )
 
 
@@ -959,7 +975,18 @@ SPECIAL: dict[str, Callable[[Runtime, Args, Kwargs], Any]] = {
     **{k: _like(v) for k, v in LIKE.items()},
 }
 
-__all__ = ["call", "fresh", "has_lazy", "meta_of", "refuse", "row_meta", "torch_function", "unwrap", "view", "write"]
+__all__ = [
+    "call",
+    "fresh",
+    "has_lazy",
+    "meta_of",
+    "refuse",
+    "row_meta",
+    "torch_function",
+    "unwrap",
+    "view",
+    "write",
+]
 
 _SLOW = frozenset(SPECIAL) | VIEWS | RANDOM | HOST | ALONE | frozenset(REFUSED) | FACTORIES
 FAST: dict[Any, str] = {

@@ -136,7 +136,7 @@ def _walk(a: Any, dim: Any, where: str, counts: list[tuple[int, str]], devices: 
     if isinstance(a, Tensor):
         if not isinstance(dim, int) or isinstance(dim, bool):
             raise BatchError(f"in_dims for {where} is {dim!r}, but it is one tensor; give a number or None")
-        if type(a) is not Lazy and a.is_nested:
+        if type(a) is not Lazy and a.is_nested:  # type: ignore[comparison-overlap]
             parts = list(a.unbind())
         else:
             if not -a.dim() <= dim < a.dim():
@@ -191,7 +191,8 @@ def regroup(out_dims: Any, tree: Tree, n: int) -> list[Any]:
             walk(x, p)
 
     walk(
-        out_dims if tree.kind is not None else (out_dims[0] if isinstance(out_dims, (tuple, list)) else out_dims), tree
+        out_dims if tree.kind is not None else (out_dims[0] if isinstance(out_dims, (tuple, list)) else out_dims),
+        tree,
     )
     return dims
 

@@ -105,6 +105,8 @@ class Executor:
         self.leaves: list[Leaf] = []
         self.tape: list[Step] = []
         self.autocast = private.autocast_state()
+        self.alone_slots: list[int] = []  # inputs of calls that ran for one example
+        self.live: list[bytearray] | None = None  # rows that a result depends on, if not all do
         self.gathers: dict[tuple[Space, bool], Sig] = {}
         self.shared: dict[int, Tensor] = {}  # shared tensors that want a gradient
 
@@ -123,10 +125,10 @@ class Executor:
         arena = self.arena(space)
         at = self.rt.core.room(arena.number, rows)
         arena.reserve(at + rows, at)
-        return at
+        return at  # type: ignore[no-any-return]
 
     def done(self, slot: int) -> bool:
-        return self.rt.core.row_of(slot) >= 0
+        return self.rt.core.row_of(slot) >= 0  # type: ignore[no-any-return]
 
     def value(self, x: Lazy) -> Tensor:
         m = x.meta
@@ -306,8 +308,9 @@ class Executor:
                     kept.append(o)
                     which.append(k)
             if kept:
+                self.alone_slots += [x.slot + r for x in lazies for r in range(x.meta.rows)]
                 columns = []
-                for r, x in zip(reals, lazies):
+                for _r, x in zip(reals, lazies):
                     columns.append(Column(x.meta.space, max(rt.core.row_of(x.slot), 0), x.meta.rows, None))
 
                 def rerun(xs: list[Tensor]) -> list[Tensor]:
@@ -338,21 +341,65 @@ class Executor:
         for step in reversed(self.tape):
             if not any(space in grads for space, _, _ in step.outs):
                 continue
-            gouts = [of(space)[at : at + k] if space.floating else None for space, at, k in step.outs]
+            reached = [self._reached(step, space, at, k) for space, at, k in step.outs]
+            if not any(reached):
+                continue  # only decisions looked at it: the loop has no gradient here
+            gouts = [
+                of(space)[at : at + k] if space.floating and some else None
+                for (space, at, k), some in zip(step.outs, reached)
+            ]
             if step.sig.kind == "gather":
                 step.columns[0].add(of(step.columns[0].space), gouts[0])  # type: ignore[arg-type]
                 continue
-            for column, g in zip(step.columns, self._vjp(step, gouts, acc)):
-                if g is not None and column.count:
-                    column.add(of(column.space), g)
+            dead = self._dead_rows(step)
+            for j, (column, d) in enumerate(zip(step.columns, self._vjp(step, gouts, acc))):
+                if d is not None and column.count:
+                    if dead is not None:
+                        d = self._without(d, dead, step, j, column)
+                    column.add(of(column.space), d)
         return grads, acc.finish()
+
+    def _reached(self, step: Step, space: Space, at: int, rows: int) -> bool:
+        live = self.live
+        if live is None or step.sig.kind == "alone":
+            return True
+        return any(live[self.arenas[space].number][at : at + rows])
+
+    def _dead_rows(self, step: Step) -> list[bool] | None:
+        """Which examples of a group have no path to a result; None if all have one."""
+        if self.live is None or step.sig.kind != "program":
+            return None
+        n = step.rows.n
+        alive = [False] * n
+        for (space, at, k), per in zip(step.outs, step.sig.out_rows):
+            flags = self.live[self.arenas[space].number][at : at + k]
+            if not k or not any(flags):
+                continue
+            counts = step.rows.lengths if per < 0 and step.rows.lengths is not None else [per] * n
+            pos = 0
+            for i, c in enumerate(counts):
+                if c and flags[pos]:
+                    alive[i] = True
+                pos += c
+        return None if all(alive) else [not a for a in alive]
+
+    @staticmethod
+    def _without(g: Tensor, dead: list[bool], step: Step, j: int, column: Column) -> Tensor:
+        """Zero instead of NaN where the loop would not have gone back at all."""
+        _, ragged, _, per = step.sig.in_metas[j]
+        counts = step.rows.lengths if ragged and step.rows.lengths is not None else [per] * len(dead)
+        g = g.reshape(column.count, *column.space.inner)
+        mask = torch.tensor([d for d, c in zip(dead, counts) for _ in range(c)], device=g.device)
+        return torch.where(mask.view(-1, *(1,) * (g.dim() - 1)), torch.zeros((), dtype=g.dtype, device=g.device), g)
 
     def _vjp(self, step: Step, gouts: list[Any], acc: Accumulator) -> list[Tensor | None]:
         program = step.sig.program
         if program is not None and program.compiled is not None:
-            return program.compiled.backward(
+            back = program.compiled.backward_for(tuple([g is not None for g in gouts]))
+            res: list[Tensor | None] = back(
                 step.rows, step.saved, _physical(step, gouts), step.sig.shared, step.sig.weights, acc
-            )  # type: ignore[no-any-return]
+            )
+            return res
         leaves, weights, outs = step.saved[:3]
         want = [t for t in (*leaves, *weights) if t.requires_grad]
         pairs = (

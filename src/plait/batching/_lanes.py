@@ -89,7 +89,7 @@ class Lanes:
         depth = private.mode_count()
         collecting = gc.isenabled()  # all of it is alive until the end: nothing to look for
         gc.disable()
-        mode.__enter__()
+        mode.__enter__()  # type: ignore[no-untyped-call]
         self.depth = depth + 1
         local.rt = rt
         self.hub = getcurrent()
@@ -117,7 +117,7 @@ class Lanes:
             rt.pause = lambda request: None
             while private.mode_count() > depth + 1:
                 private.pop_mode()
-            mode.__exit__(None, None, None)
+            mode.__exit__(None, None, None)  # type: ignore[no-untyped-call]
 
     def _start(self) -> None:
         """Lanes that never wait share one greenlet: a new one starts only when the last was left waiting."""

@@ -165,7 +165,7 @@ class Lazy(LazyBase):
     __slots__ = ()
     meta: Meta
 
-    @property
+    @property  # type: ignore[misc]
     def __class__(self) -> Any:
         return Tensor
 
@@ -182,7 +182,7 @@ class Lazy(LazyBase):
         if rt is not None and rt.tracing:
             from plait.batching._dispatch import traced_shape
 
-            return traced_shape(rt, self)
+            return traced_shape(rt, self)  # type: ignore[no-any-return]
         return self.meta.shape
 
     @property
@@ -248,7 +248,7 @@ class Lazy(LazyBase):
     # ------------------------------------------------------------------ values read by the program
     def __bool__(self) -> bool:
         if type(self.extra) is Test:
-            return _logged(self.extra.answer())
+            return _logged(self.extra.answer())  # type: ignore[no-any-return]
         n = self.meta.numel
         if n != 1:
             raise RuntimeError(

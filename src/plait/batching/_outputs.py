@@ -160,6 +160,10 @@ def collect(
         if t.requires_grad and id(t) not in seen:
             seen.add(id(t))
             leaves.append(t)
+    if rt.report.sites:  # values that only decisions used have no gradient in the loop
+        ex.live = rt.core.reach(
+            [x.slot + r for c in columns for x in c if x.meta.tracks for r in range(x.meta.rows)] + ex.alone_slots
+        )
     holder = _Holder(ex, outputs, leaves, {id(p) for p in parameters})
     if leaves and torch.is_grad_enabled() and any(o.tracks for o in outputs):
         tensors = list(BatchNode.apply(holder, *leaves))  # type: ignore[no-untyped-call]
@@ -184,7 +188,7 @@ def collect(
 def _jagged(values: Tensor, lengths: list[int]) -> Tensor:
     offsets = torch.zeros(len(lengths) + 1, dtype=torch.int64, device=values.device)
     torch.cumsum(torch.tensor(lengths, device=values.device), 0, out=offsets[1:])
-    return torch.nested.nested_tensor_from_jagged(values, offsets)  # type: ignore[no-any-return]
+    return torch.nested.nested_tensor_from_jagged(values, offsets)
 
 
 def _output(rt: LaneRuntime, column: list[Lazy], space: Space, shape: tuple[int, ...], tracks: bool) -> Output:

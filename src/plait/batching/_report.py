@@ -81,7 +81,7 @@ class Report:
             k = self.kinds[g.name]
             why = f" (it came in {k} kinds: shapes, constants or weights differ)" if k > 1 else ""
             return f"{g.name} ran in groups of {g.width:.1f}{why}"
-        ops = [g for g in self.groups.values()]
+        ops = list(self.groups.values())
         if len(ops) > 6 and self.calls > 2000:
             return "many single ops: put the straight-line part into a function with @plait.cell"
         return ""

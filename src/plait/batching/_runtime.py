@@ -225,7 +225,7 @@ class LaneRuntime(Runtime, LaneRows):
             f"example {self.lane} uses a value that example {x.lane} made"
             if x.lane >= 0
             else "a value from inside of a cell is used outside of it",
-            "each example must be a function of its own arguments; return the value instead of keeping it in an attribute, "
+            "each example must be a function of its own arguments; return the value instead of keeping it in an attribute, "  # noqa: E501
             "a list or a global",
         )
 
@@ -341,7 +341,10 @@ class LaneRuntime(Runtime, LaneRows):
         if name in ("select", "narrow") and m.lead and not kwargs and args and args[0] in (0, -len(m.shape)):
             return (
                 self.rows_view(
-                    "__getitem__", x, (args[1] if name == "select" else slice(args[1], args[1] + args[2]),), {}
+                    "__getitem__",
+                    x,
+                    (args[1] if name == "select" else slice(args[1], args[1] + args[2]),),
+                    {},
                 )
                 if all(type(a) is int for a in args) and (name == "select" or 0 <= args[1] <= m.rows - args[2])
                 else None
@@ -424,7 +427,7 @@ class LaneRuntime(Runtime, LaneRows):
         if args and shares_memory(t, args):
             source = self.name_of(t)
             self.viewed.add(t.untyped_storage().data_ptr())
-        elif not args or not any(isinstance(a, Tensor) for a in args):
+        elif not args or not any(isinstance(a, Tensor) for a in args):  # noqa: SIM102
             if t.numel() <= SMALL and not t.requires_grad:
                 return self.promote(t)  # zeros(n) and its like: a row, which may be written
         return Lazy(-1, meta_of(tuple(t.shape), t.dtype, t.device, t.requires_grad), self.lane, Const(t, source))
@@ -498,8 +501,8 @@ class LaneRuntime(Runtime, LaneRows):
 
             res = again(reals)
         many = (
-            (name in ("unique", "unique_consecutive", "histogram", "nonzero_tuple") and len(res) > 1) or name == "where"
-        )
+            name in ("unique", "unique_consecutive", "histogram", "nonzero_tuple") and len(res) > 1
+        ) or name == "where"
         outs = self.exec.add_alone(res, reals, lazies, again)
         return tuple(outs) if many else outs[0]
 
@@ -507,8 +510,8 @@ class LaneRuntime(Runtime, LaneRows):
     def random(self, name: str, func: Any, args: Any, kwargs: Any) -> Any:
         if self.randomness == "error":
             raise BatchError(
-                f"`{name}` draws random numbers ({site()}, example {self.lane}): pass randomness='different' to draw for each "
-                "example (another stream than the loop's), 'same' to give all examples the same draw, or .eval() the model"
+                f"`{name}` draws random numbers ({site()}, example {self.lane}): pass randomness='different' to draw for each "  # noqa: E501
+                "example (another stream than the loop's), 'same' to give all examples the same draw, or .eval() the model"  # noqa: E501
             )
         self.random_calls[self.lane] = k = self.random_calls.get(self.lane, -1) + 1
         f = func if func is not None else function_of(name)
@@ -520,7 +523,15 @@ class LaneRuntime(Runtime, LaneRows):
     def _draw(self, name: str, f: Any, args: Any, kwargs: Any) -> Any:
         if (
             name
-            in ("dropout", "alpha_dropout_", "dropout1d", "dropout2d", "dropout3d", "feature_dropout", "native_dropout")
+            in (
+                "dropout",
+                "alpha_dropout_",
+                "dropout1d",
+                "dropout2d",
+                "dropout3d",
+                "feature_dropout",
+                "native_dropout",
+            )
             and type(args[0]) is Lazy
             and _TRAINS.get(name)
         ):

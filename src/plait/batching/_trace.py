@@ -190,7 +190,12 @@ class Tracer(_current.Runtime):
         if inner == v.inner:
             return self.op("alias", lambda a: a, [x], [(shape, v.dtype)], ragged=v.ragged)[0]
         return self.op(
-            "reshape", lambda a: a.reshape(a.shape[0], *inner), [x], [(shape, v.dtype)], (inner,), ragged=v.ragged
+            "reshape",
+            lambda a: a.reshape(a.shape[0], *inner),
+            [x],
+            [(shape, v.dtype)],
+            (inner,),
+            ragged=v.ragged,
         )[0]
 
     def align(self, x: Lazy, rank: int) -> Lazy:
@@ -202,7 +207,12 @@ class Tracer(_current.Runtime):
         inner = (1,) * missing + v.inner
         shape = (v.shape[0], *inner) if v.ragged else inner
         return self.op(
-            "reshape", lambda a: a.reshape(a.shape[0], *inner), [x], [(shape, v.dtype)], (inner,), ragged=v.ragged
+            "reshape",
+            lambda a: a.reshape(a.shape[0], *inner),
+            [x],
+            [(shape, v.dtype)],
+            (inner,),
+            ragged=v.ragged,
         )[0]
 
     def spread(self, w: Tensor, like: Lazy, ragged: bool, shape: tuple[int, ...]) -> Lazy:
@@ -257,7 +267,7 @@ class Tracer(_current.Runtime):
     def shared_call(self, name: str, func: Any, args: Any, kwargs: Any) -> Any:
         with torch._C.DisableTorchFunction():
             out = func(*args, **kwargs)
-        if isinstance(out, Tensor) and type(out) is not Lazy:
+        if isinstance(out, Tensor) and type(out) is not Lazy:  # type: ignore[comparison-overlap]
             return self.const(out, args)
         if type(out) in (tuple, list) and any(isinstance(o, Tensor) for o in out):
             return type(out)(self.const(o, args) if isinstance(o, Tensor) else o for o in out)

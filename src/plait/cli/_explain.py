@@ -14,16 +14,22 @@ from plait.cli._parser import Parser, UsageError
 _MAGIC = b"SQLite format 3\0"
 
 
+EXAMPLES = """\
+  plait explain run.plait
+  plait explain train.py --epochs 1
+  plait explain run.plait --select correctness,suspicious --format github"""
+
+
 def parser() -> Parser:
     """The options of `plait explain`."""
     made = Parser(
-        prog="plait explain",
+        "plait explain",
+        "Say what is wrong with a recorded run, and where. A SCRIPT is recorded first, with gradients"
+        " measured (--values"
+        " stats). Exit status: 0 nothing found, 1 findings, 2 could not run. `plait rules` lists the rules; the comment"
+        " `# plait: ignore[rule]` leaves a line out.",
         usage="plait explain [--select NAMES] [--ignore NAMES] [--format F] (FILE ... | SCRIPT [ARGS ...])",
-        description="Say what is wrong with a recorded run, and where. A SCRIPT is recorded first, with gradients"
-        " measured (--values stats). Exit status: 0 nothing found, 1 findings, 2 could not run.",
-        examples="  plait explain run.plait\n  plait explain train.py --epochs 1\n"
-        "  plait explain run.plait --select correctness,suspicious --format github\n\n"
-        "A line of the program is left out with the comment `# plait: ignore[rule]`. `plait rules` lists the rules.",
+        examples=EXAMPLES,
     )
     made.add_argument("--select", action="append", default=[], metavar="NAMES", help="only these rules or categories")
     made.add_argument(

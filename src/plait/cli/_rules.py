@@ -10,7 +10,7 @@ from plait.cli._parser import Parser
 
 def parser() -> Parser:
     """The options of `plait rules`."""
-    made = Parser(prog="plait rules", description="List the rules, or print the page of one.")
+    made = Parser("plait rules", "List the rules, or print the page of one.")
     made.add_argument("name", nargs="?", metavar="NAME", help="a rule")
     return made
 

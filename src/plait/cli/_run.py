@@ -100,6 +100,8 @@ def main(words: Sequence[str]) -> int:
         output, values=options.values, limit=options.limit, overwrite=overwrite, program_texts=program.texts,
         on_error=explain_error,
     )  # fmt: skip
+    if _several_ranks():
+        recorder.save_while_stuck()
     recorder.add_meta(program=program.name, arguments=" ".join(program.argv[1:]))
     status = _run(program, recorder)
     if status == INTERRUPTED:
@@ -291,9 +293,12 @@ def _without_ours(traceback: types.TracebackType | None) -> types.TracebackType 
 
 
 def _default_name(name: str) -> str:
-    rank = os.environ.get("RANK", "")
-    several = os.environ.get("WORLD_SIZE", "1") != "1" and rank.isdigit()
-    return f"{name}.rank{rank}.plait" if several else f"{name}.plait"
+    return f"{name}.rank{os.environ['RANK']}.plait" if _several_ranks() else f"{name}.plait"
+
+
+def _several_ranks() -> bool:
+    """Whether this is one process of a distributed job, as torchrun starts them."""
+    return os.environ.get("WORLD_SIZE", "1") != "1" and os.environ.get("RANK", "").isdigit()
 
 
 def _is_ours(path: Path) -> bool:

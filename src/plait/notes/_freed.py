@@ -40,9 +40,10 @@ def walked_twice(facts: Facts) -> Failure | None:
     crossing = _carried(facts)
     if earlier is None and not crossing:
         return None
-    if (earlier is not None and earlier.same_root) or failing.roots[0] in crossing:
+    root_is_old = failing.roots[0] in crossing
+    if earlier.same_root if earlier is not None else root_is_old:
         return _same_loss(facts, failing, earlier)
-    if crossing:
+    if crossing and not root_is_old:
         return _old_value(facts, failing, crossing, earlier)
     assert earlier is not None
     return _two_losses(facts, failing, earlier, set(freed))
@@ -59,9 +60,15 @@ def _freed_by(facts: Facts, freed: set[tuple[int, int]], failing: Backward) -> _
                 continue
             walked = _walk(facts, window, backward)
             if walked & freed or (target in walked and target is not None):
-                same = any(_grad_fn(facts, window, each) == target for each in backward.roots)
-                return _Pass(window, backward, graph.site_of(backward), same and target is not None)
+                mine = _origin(facts, current, failing.roots[0])
+                same = any(_origin(facts, window, each) == mine for each in backward.roots)
+                return _Pass(window, backward, graph.site_of(backward), same)
     return None
+
+
+def _origin(facts: Facts, window: int, value: int) -> tuple[int, int]:
+    """The value itself, in the window in which it was made."""
+    return facts.windows[window].origins.get(value, (window, value))
 
 
 def _grad_fn(facts: Facts, window: int, value: int) -> tuple[int, int] | None:
@@ -181,7 +188,7 @@ def _two_losses(facts: Facts, failing: Backward, earlier: _Pass, freed: set[tupl
     what = says(site, "a part of the graph")
     other = name(facts.windows[earlier.window].graph, earlier.backward.roots[0])
     mine = name(graph, failing.roots[0])
-    if maker.op.startswith("compiled "):
+    if maker.op.startswith("compiled ") or maker.op == "CompiledFunction":
         fact = (
             f"{mine} and {other} come out of one compiled call ({what}{at(site)}), which is a single node of the graph."
         )

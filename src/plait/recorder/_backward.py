@@ -151,6 +151,8 @@ class BackwardWatch:
             if found is None:
                 continue
             place, nth, name, outputs = found
+            if measure and outputs and self._tape.sampling:
+                yield node.register_prehook(self._sample(place, outputs))
             if measure:
                 yield node.register_hook(self._measure(number, place, nth, name, start, bad))
             elif outputs:
@@ -184,7 +186,9 @@ class BackwardWatch:
 
         def take(gradients: Sequence[torch.Tensor | None]) -> None:
             for output, gradient in zip(outputs, gradients):
-                if gradient is not None and gradient.numel() <= SMALL_TENSOR and gradient.device.type == "cpu":
+                if gradient is None or gradient.layout is not torch.strided or gradient.device.type != "cpu":
+                    continue
+                if gradient.numel() <= SMALL_TENSOR:
                     samples.append((place, output, "gradient", gradient.tolist()))
 
         return keep
@@ -207,7 +211,11 @@ class BackwardWatch:
 
 
 def _norm(gradients: Sequence[torch.Tensor | None]) -> float | None:
-    floating = [each.detach() for each in gradients if each is not None and each.is_floating_point()]
+    floating = [
+        each.detach()
+        for each in gradients
+        if each is not None and each.is_floating_point() and each.layout is torch.strided
+    ]
     if not floating:
         return None
     return float(sum(torch.linalg.vector_norm(each.double()).item() ** 2 for each in floating) ** 0.5)

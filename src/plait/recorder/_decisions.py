@@ -7,7 +7,6 @@ from weakref import ref
 
 import torch
 
-from plait._torch import grad_fn_of
 from plait.graph._rows import ReadRow
 from plait.recorder._functions import READS
 from plait.recorder._tape import PORTS, Earlier, Tape
@@ -83,15 +82,14 @@ def make_gradient_look(tape: Tape) -> dict[Any, Any]:
         if isinstance(result, torch.Tensor) and id(result) not in tape.ids:
             owner = tape.guarded(tape.name_of, args[0])
             tape.earlier[id(result)] = Earlier(ref(result), None, None if owner is None else f"{owner}.grad")
-        elif result is None and tape.leaves.passes and grad_fn_of(args[0]) is not None:
+        elif result is None and tape.leaves.passes and not args[0].is_leaf and tape.knows(args[0]):
             tape.guarded(note_missing, args[0], frame)
         return result
 
     def note_missing(tensor: torch.Tensor, frame: Any) -> None:
         """A result was asked for its gradient, which only leaves keep."""
-        if id(tensor) in tape.ids or id(tensor) in tape.earlier:
-            tape.entry(tensor)
-            tape.event("grad_of_result", tape.site_of(frame), (tensor,))
+        tape.entry(tensor)
+        tape.event("grad_of_result", tape.site_of(frame), (tensor,))
 
     getter: Any = torch.Tensor.grad
     return {getter.__get__: look}

@@ -82,7 +82,7 @@ class Leaves:
             leaf = self._by_id[id(tensor)] = _Leaf(len(self._all), tensor, name, site)
             self._all.append(leaf)
             self._changed.add(leaf.number)
-        elif name is not None and leaf.name != name:
+        elif name is not None and leaf.name is None:
             leaf.name = name
             self._changed.add(leaf.number)
         return leaf.number
@@ -96,10 +96,14 @@ class Leaves:
         """A module was called for the first time, and no model has named it yet; `outer` modules are under way."""
         unknown = bool(outer) and not any(part is root for each in outer for part in each.modules())
         holder = _holder(root, outer) if unknown else None
+        # A part that the model got after it was named: its parameters are named by their path in the model.
+        paths = {} if unknown or not outer else {id(p): name for name, p in outer[0].named_parameters()}
         for each in root.parameters():
             if each.requires_grad:
                 named = name_of(each)
-                leaf = self._all[self.number_of(each, None if named is None else named[0])]
+                name = paths.get(id(each)) or (None if named is None else named[0])
+                leaf = self._all[self.number_of(each, name)]
+                leaf.name = name if name is not None else leaf.name
                 leaf.module, leaf.holder = type((outer or [root])[0]).__name__, holder
                 leaf.registered = int(not unknown)
                 self._changed.add(leaf.number)

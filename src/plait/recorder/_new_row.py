@@ -18,6 +18,7 @@ UNRECORDED: Final = 1  # no tensor came out and none was changed
 MANY: Final = 2  # several tensors came out, or something was written in place
 COMPARED: Final = 4  # a comparison of two numbers: keep both sides for the decision that may follow
 DATA_SHAPE: Final = 8  # the size of the result came from data
+LEAF: Final = 16  # a leaf that asks for gradients was made
 
 # Instead of the version of a result: read it each time, or there is none (inference tensors).
 SHARED: Final = -1
@@ -62,9 +63,6 @@ def new_row(
     backward, nodes = backward_nodes(tape, here, outputs, before, entries)
     storages = [storage_key(tensor) for _, tensor in tensors]
     ports = tuple(tape.port_of(output, index) for index, output in enumerate(outputs))
-    for output in outputs:
-        if output.requires_grad and output.is_leaf:
-            tape.leaves.of_step.append(ref(output))
     output_rows = []
     for output, port in zip(outputs, ports):
         replaces = next((i for i, (_, tensor) in enumerate(tensors) if tensor is output), None)
@@ -92,6 +90,9 @@ def new_row(
             flags |= COMPARED
         if name in DATA_SHAPES or (name in ("__getitem__", "__setitem__") and _has_mask(args)):
             flags |= DATA_SHAPE
+        kinds = [tape.types[port // PORTS] for port in ports]
+        if any(kind.requires_grad and kind.leaf for kind in kinds):
+            flags |= LEAF
         made[3] = flags
         made[4] = ports if flags & MANY else ports[0]
         first = outputs[0]
@@ -148,6 +149,10 @@ def after_special_row(
     else:
         version = known[5] if known[5] >= 0 else result._version if known[5] == SHARED else None
         tape.ids[id(result)] = (ref(result), here, known[4], version)
+    if flags & LEAF:
+        for made in flat(result):
+            if made.requires_grad and made.is_leaf:
+                tape.leaves.of_step.append(ref(made))
     if flags & DATA_SHAPE:
         name = tape.rows[known[0]].row.op
         first = next(flat(result), None)

@@ -276,7 +276,8 @@ class Patches:
         @functools.wraps(original)
         def add(optimizer: Any, group: Any) -> None:
             if not self._here():
-                return original(optimizer, group)
+                original(optimizer, group)
+                return
             tape = record.tape
             given = group.get("params") if isinstance(group, dict) else None
             tensors = [given] if isinstance(given, torch.Tensor) else list(given or ()) if _countable(given) else []
@@ -285,7 +286,7 @@ class Patches:
                 tape.event("optimizer_of_results", tape.site_of(sys._getframe(1)), copies, type(optimizer).__name__)
             original(optimizer, group)
             tape.leaves.owned(optimizer, optimizer.param_groups[-1:])
-            return None
+            return
 
         return add
 

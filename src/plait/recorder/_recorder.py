@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import _thread
+import contextlib
 import functools
 import os
 import platform
@@ -62,6 +64,7 @@ class Record(Recording):
         writer = Writer(None if path is None else Path(path), overwrite)
         super().__init__(writer.connection, None if path is None else str(path))
         self._writer = writer
+        self._closed = False
         self.active = False
         self.recording_thread: int | None = None  # the thread that is recorded, while it is
         self.in_optimizer = False
@@ -81,6 +84,7 @@ class Record(Recording):
         _made[:] = [*(each for each in _made[-7:] if each() is not None), weakref.ref(self)]
         self.tape.on_broken = self._broken
         self._failed = False
+        self._noted_inner = False
         writer.set_meta(
             python=platform.python_version(), torch=torch.__version__, started=time.time(), values=values, limit=limit,
             status="running",
@@ -99,6 +103,9 @@ class Record(Recording):
         tape.circumstances = 4 * tape.inference
         self.mode.__torch_function__ = self._handler  # type: ignore[method-assign]
         self._patches.install()
+        for outer in _active:
+            if outer.recording_thread == self.recording_thread:
+                outer._note_inner()
         _active.add(self)
         push_mode(self.mode)
         tape.clear()
@@ -127,6 +134,15 @@ class Record(Recording):
         self.tape.guarded(self.steps_keeper.finish, kind is None)
         self.tape.guarded(self._writer.finish)
 
+    def _note_inner(self) -> None:
+        """Another recording begins within this one and takes over until it ends."""
+        if not self._noted_inner:
+            self._noted_inner = True
+            sentence = (
+                "Another recording began within this one; what it recorded is in its own file and not in this one."
+            )
+            self._writer.add("note", [(None, "inner", sentence)])
+
     def _broken(self, error: Exception) -> None:
         """The recorder itself failed: let the program run on unseen, and say so once."""
         vars(self.mode).pop("__torch_function__", None)
@@ -139,6 +155,21 @@ class Record(Recording):
         )
         self._writer.add("note", [(None, "stopped", sentence)])
         say(f"plait: {sentence}; the program goes on. Please report this.")
+
+    def save_while_stuck(self, seconds: float = 1.0) -> None:
+        """From now on also write when nothing happens for a while: a rank that waits for the others may be killed."""
+        _thread.start_new_thread(self._watch, (seconds,))
+
+    def _watch(self, seconds: float) -> None:
+        seen = saved = -1
+        while not self._closed:
+            time.sleep(seconds)
+            now = hash((len(self.tape.tokens), self.steps_keeper.count))
+            if now == seen and now != saved and self.active:
+                with contextlib.suppress(Exception):  # the program went on in this very moment: the next time
+                    self.steps_keeper.flush(open_step=True)
+                saved = now
+            seen = now
 
     def step(self) -> None:
         """End a step here (where neither an optimizer nor a backward pass ends it)."""
@@ -194,7 +225,9 @@ class Record(Recording):
     def close(self) -> None:
         """Stop, if it still runs, and close the file."""
         self.__exit__()
-        super().close()
+        with self._writer.lock:
+            self._closed = True
+            super().close()
 
     def _all(self, sql: str, *values: Any) -> list[Any]:
         if self.active:

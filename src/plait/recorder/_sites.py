@@ -47,6 +47,16 @@ _GENERATED = (
 )
 
 
+_indexes: dict[str, tuple[str, SourceIndex]] = {}  # shared by all recordings of a process: parsing is slow
+
+
+def _index_of(name: str, text: str) -> SourceIndex:
+    known = _indexes.get(name)
+    if known is None or known[0] != text:
+        known = _indexes[name] = text, SourceIndex(text)
+    return known[1]
+
+
 class Activation:
     """One run of a function of the program. It hangs on the frame as `f_trace`, which nobody calls unless a debugger
     is on, and dies with the frame; so a frame is told from a later one at the same address. It is callable because a
@@ -142,7 +152,7 @@ class Sites:
     def _source(self, name: str) -> SourceIndex:
         if name not in self._index:
             text = self._program_texts.get(name) or "".join(linecache.getlines(name))
-            self._index[name] = SourceIndex(text)
+            self._index[name] = _index_of(name, text)
             if text:
                 self.sources[name] = text
         return self._index[name]

@@ -227,7 +227,7 @@ class Steps:
         rows = [each.row for each in facts]
         operations = sum(isinstance(row, OpRow) for row in rows)
         decisions = sum(isinstance(row, ReadRow) for row in rows)
-        if not operations and not decisions and not any(isinstance(row, BackwardRow) for row in rows):
+        if not operations and not decisions and not any(isinstance(row, (BackwardRow, EventRow)) for row in rows):
             return None
         nodes = operations + sum(isinstance(row, InputRow) for row in rows)
         items = {each.item for each in facts if each.item is not None}
@@ -392,6 +392,10 @@ class Steps:
 
     def flush(self, open_step: bool = False) -> None:
         """Write what waits; with `open_step` also the step that is under way."""
+        with self.writer.lock:
+            self._flush(open_step)
+
+    def _flush(self, open_step: bool) -> None:
         tape, writer = self.tape, self.writer
         types, sites, scopes, rows = self._written
         writer.add("type", [(n, _json(tape.types[n])) for n in range(types, len(tape.types))])

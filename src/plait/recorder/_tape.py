@@ -169,7 +169,7 @@ class Tape:
         shape, dtype, requires_grad, device, leaf = key
         try:
             sizes = tuple(int(extent) for extent in shape)
-        except (RuntimeError, TypeError):  # symbolic or ragged sizes
+        except (RuntimeError, TypeError, AttributeError):  # symbolic or ragged sizes
             sizes = tuple(-1 for _ in shape)
         name = _DTYPES.get(dtype) or str(dtype).removeprefix("torch.")
         made = TensorType(name, sizes, str(device), bool(requires_grad), bool(leaf))
@@ -182,7 +182,11 @@ class Tape:
 
     def port_of(self, tensor: torch.Tensor, output: int = 0) -> int:
         """The port of a tensor as output number `output` of whatever made it."""
-        key = (tensor.shape, tensor.dtype, tensor.requires_grad, tensor.device, tensor.is_leaf)
+        try:
+            leaf = tensor.is_leaf
+        except RuntimeError:  # a tensor view that was made under no_grad and whose base was written since
+            leaf = not tensor.requires_grad
+        key = (tensor.shape, tensor.dtype, tensor.requires_grad, tensor.device, leaf)
         number = self.type_numbers.get(key)
         if number is None:
             number = self.type_of(key, tensor)
@@ -479,6 +483,10 @@ class Tape:
         """Whether autograd has made no node since the step began."""
         return sequence_number() == self.first_number
 
+    def knows(self, tensor: torch.Tensor) -> bool:
+        """Whether a step of the recording made or used the tensor."""
+        return id(tensor) in self.ids or id(tensor) in self.earlier
+
     def event(
         self, what: str, site: int | None, about: Iterable[torch.Tensor] = (), detail: str = "", **facts: int | str
     ) -> None:
@@ -602,7 +610,7 @@ class Tape:
         for tensor in self._tensors(args, kwargs):
             if tensor.layout is torch.jagged:
                 found["jagged"] = int(found.get("jagged", 0)) + 1
-            elif "numbers" not in found and _is_short_list(tensor) and not transforms_active():
+            elif "numbers" not in found and _few_numbers(tensor):
                 found["numbers"] = str(tensor.detach().tolist())
         return found
 
@@ -644,9 +652,10 @@ class Tape:
         self.deadline = 0 if self.sampling else self._next_tick
 
 
-def _is_short_list(tensor: torch.Tensor) -> bool:
-    """Whether it is a list of whole numbers that can be shown (lengths, as packing takes them)."""
-    return tensor.dtype is torch.int64 and tensor.dim() == 1 and tensor.numel() <= 64 and tensor.device.type == "cpu"
+def _few_numbers(tensor: torch.Tensor) -> bool:
+    """Whether it is a short row of whole numbers on the CPU (lengths, sizes)."""
+    small = tensor.dtype is torch.int64 and tensor.dim() == 1 and tensor.numel() <= 64
+    return small and tensor.device.type == "cpu" and not transforms_active()
 
 
 def _version(tensor: torch.Tensor) -> int | None:

@@ -6,19 +6,25 @@ Nothing here may make the program fail: when the disk is full the recording stop
 from __future__ import annotations
 
 import contextlib
+import functools
 import json
 import os
 import sqlite3
+import threading
 import zlib
 from array import array
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, Concatenate, Final, NamedTuple, ParamSpec, TypeVar
 
 from plait._errors import RecordingError, say
 from plait.recording._schema import APPLICATION_ID, FORMAT, TABLES
 
 MOST_WAITING: Final = 50_000  # steps that wait while somebody else holds the file
+
+
+P = ParamSpec("P")
+R = TypeVar("R")
 
 
 class NewGraph(NamedTuple):
@@ -36,6 +42,17 @@ class NewGraph(NamedTuple):
     durations: array[int] | None
 
 
+def _locked(method: Callable[Concatenate[Writer, P], R]) -> Callable[Concatenate[Writer, P], R]:
+    """One thread at a time: the watcher of a distributed run writes while the program is stuck."""
+
+    @functools.wraps(method)
+    def alone(self: Writer, /, *args: P.args, **kwargs: P.kwargs) -> R:
+        with self.lock:
+            return method(self, *args, **kwargs)
+
+    return alone
+
+
 class Writer:
     """Collects and writes. `path` None keeps the recording in memory.
 
@@ -45,6 +62,7 @@ class Writer:
 
     def __init__(self, path: Path | None, overwrite: bool = False) -> None:
         self.path = path
+        self.lock = threading.RLock()
         self.stopped: str | None = None
         self._pending: list[tuple[str, list[tuple[Any, ...]]]] = []
         self._graphs: list[tuple[Any, ...]] = []
@@ -79,6 +97,7 @@ class Writer:
 
     # -- collecting ---------------------------------------------------------------------------------------------
 
+    @_locked
     def add(self, table: str, rows: Sequence[tuple[Any, ...]]) -> None:
         """Rows for a table, written with the next batch."""
         if rows and self.stopped is None:
@@ -86,16 +105,19 @@ class Writer:
                 (f"INSERT OR REPLACE INTO {table} VALUES ({','.join('?' * len(rows[0]))})", list(rows))
             )
 
+    @_locked
     def add_graph(self, graph: NewGraph) -> None:
         """A distinct graph."""
         if self.stopped is None:
             self._graphs.append(_graph_row(graph))
 
+    @_locked
     def add_step(self, step: tuple[Any, ...], reads: Sequence[tuple[Any, Any, Any]]) -> None:
         """A step: the columns of the table without `reads`."""
         if self.stopped is None:
             self._steps.append((*step, tuple(reads)))
 
+    @_locked
     def update_rows(self, counts: Iterable[tuple[int, int, int]]) -> None:
         """(calls, nanoseconds, row) so far."""
         if self.stopped is None:
@@ -116,6 +138,7 @@ class Writer:
 
     # -- writing ------------------------------------------------------------------------------------------------
 
+    @_locked
     def flush(
         self,
         open_graph: NewGraph | None = None,
@@ -155,6 +178,7 @@ class Writer:
             return
         self._forget()
 
+    @_locked
     def finish(self) -> None:
         """Write what still waits because somebody held the file."""
         if self.stopped is None and (self._pending or self._graphs or self._steps):
@@ -205,7 +229,12 @@ def _shortened(read: tuple[Any, Any, Any]) -> list[Any]:
     value, left, right = read
     if left is None and right is None:
         return [_rounded(value)]
-    return [_rounded(value), _rounded(left), _rounded(right)]
+    return [_rounded(value), _exact(left), _exact(right)]
+
+
+def _exact(value: Any) -> Any:
+    """A side of a comparison, with the digits that tell two neighbouring 32-bit numbers apart."""
+    return float(f"{value:.9g}") if type(value) is float else value
 
 
 def _rounded(value: Any) -> Any:

@@ -31,6 +31,11 @@ class StepLine:
     complete: bool
 
 
+def _step_line(row: Any) -> StepLine:
+    number, graph, kind, loss, grad_norm, complete = row
+    return StepLine(number, graph, kind, loss, grad_norm, bool(complete))
+
+
 class Run:
     """A recording as rules see it."""
 
@@ -38,7 +43,7 @@ class Run:
         self.recording = recording
         self.rule: tuple[str, Category] = ("", "suspicious")  # set before each rule is called
         self.steps = [
-            StepLine(*row[:5], bool(row[5]))
+            _step_line(row)
             for row in recording._all("SELECT id, graph, kind, loss, grad_norm, complete FROM step ORDER BY id")
         ]
         self.steps_of: dict[int, list[int]] = {}
@@ -68,7 +73,7 @@ class Run:
         for variant in sorted(variants, key=lambda each: -each.steps):
             order.setdefault(variant.graph)
         size = {variant.graph: variant.nodes + variant.decisions + 8 for variant in variants}
-        found = []
+        found: list[int] = []
         for graph in order:
             budget -= size.get(graph, 0)
             if budget < 0 and found:
@@ -101,14 +106,15 @@ class Run:
 
     def finding(
         self, fact: str, consequence: str, cure: str, places: Iterable[Where | None], *, steps: Sequence[int] = (),
-        graph: int | None = None, nodes: Iterable[int] = (), count: int | None = None, **facts: float | int | str,
+        graph: int | None = None, nodes: Iterable[int] = (), count: int | None = None,
+        numbers: dict[str, float | int | str] | None = None, **facts: float | int | str,
     ) -> Finding:  # fmt: skip
         """A finding of the rule that is asked now; places that are not known are left out."""
         name, category = self.rule
         return Finding(
             name, category, _capital(fact), _capital(consequence), _capital(cure),
             tuple(dict.fromkeys(each for each in places if each is not None)), graph, tuple(nodes),
-            tuple(steps[:FEW]), len(steps) if count is None else count, facts,
+            tuple(steps[:FEW]), len(steps) if count is None else count, facts if numbers is None else numbers,
         )  # fmt: skip
 
 
@@ -138,7 +144,7 @@ class Case:
             return None
         return self.run.finding(
             fact, consequence, cure, found, steps=self.steps, graph=self.number,
-            nodes=[each if isinstance(each, int) else each.id for each in nodes], **facts,
+            nodes=[each if isinstance(each, int) else each.id for each in nodes], numbers=facts,
         )  # fmt: skip
 
     def site(self, item: Any) -> Site | None:
@@ -259,7 +265,7 @@ class Case:
     @cached_property
     def reached_nodes(self) -> set[int]:
         """The nodes whose backward nodes some backward pass of the step reaches."""
-        found = set()
+        found: set[int] = set()
         for each in self.graph.backwards:
             for root in each.roots:
                 found.update(self.graph.backward_nodes[number].node for number in self.reach(root).nodes)

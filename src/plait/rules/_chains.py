@@ -73,8 +73,8 @@ def _links(case: Case) -> dict[int, tuple[Node, bool, bool, bool]]:
         )
         if maker is None or maker.id == node.id:
             continue
-        direct = any(graph.values[edge.value].node == node.id for edge in maker.inputs)
-        adds = direct and op_name(maker.op) in ADDITIONS
+        between = (flow & case.above(maker.id)) - {node.id}
+        adds = all(op_name(graph.nodes[each].op) in ADDITIONS for each in between)
         found[node.site] = (maker, node.id in above, retained, adds)
     return found
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 from plait.rules._case import Run
 from plait.rules._rule import Finding, Where
@@ -11,11 +12,13 @@ from plait.rules._rule import Finding, Where
 def of_cause(run: Run) -> Iterator[Finding]:
     """The explained errors whose cause is the rule that is asked now; errors at the same lines are one finding."""
     found: dict[tuple[Where, ...], list[int]] = {}
-    first = {}
+    first: dict[tuple[Where, ...], Any] = {}
     for each in getattr(run.recording, "failures", ()):
         if each.cause != run.rule[0]:
             continue
-        places = tuple(Where(place.role, place.file, place.line, place.expression) for place in each.places)
+        places = tuple(
+            Where(place.role, _whole(run, place.file), place.line, place.expression) for place in each.places
+        )
         if places:
             first.setdefault(places, each)
             found.setdefault(places, []).append(each.step)
@@ -30,3 +33,11 @@ def of_cause(run: Run) -> Iterator[Finding]:
             errors=len(steps),
             raised=failure.error,
         )
+
+
+def _whole(run: Run, file: str) -> str:
+    """The file as the recording's sites name it: notes on errors shorten it for reading."""
+    known = {site.file for site in run.recording.sites.values()}
+    if file in known:
+        return file
+    return next((each for each in sorted(known) if each.endswith("/" + file.lstrip("./"))), file)

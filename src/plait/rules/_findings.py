@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Literal, overload
+from typing import Literal
 
 from plait.rules._rule import CATEGORIES, Finding
 
@@ -21,14 +21,6 @@ class Findings(list[Finding]):
     def __init__(self, items: Iterable[Finding] = (), problems: Iterable[str] = ()) -> None:
         super().__init__(sorted(items, key=_key))
         self.problems = tuple(problems)  # rules that could not be asked, one sentence each
-
-    @overload
-    def __getitem__(self, index: slice) -> Findings: ...  # type: ignore[overload-overlap]
-    @overload
-    def __getitem__(self, index: int) -> Finding: ...  # type: ignore[override]
-    def __getitem__(self, index: int | slice) -> Finding | Findings:
-        found = super().__getitem__(index)  # type: ignore[index]
-        return Findings(found) if isinstance(found, list) else found
 
     def of(self, *names: str) -> Findings:
         """Those of these rules or categories."""

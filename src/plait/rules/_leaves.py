@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass, field
+from typing import Any
 
 from plait.rules._case import Case, Run
 
@@ -24,6 +25,7 @@ class Leaf:
     uses: list[tuple[Case, int]] = field(default_factory=list)
     used_without: bool = False
     reached: list[Case] = field(default_factory=list)
+    values: dict[int, int] = field(default_factory=dict)  # by graph: the value that it is there
 
 
 def leaves(run: Run) -> list[Leaf]:
@@ -35,6 +37,11 @@ def leaves(run: Run) -> list[Leaf]:
     return kept
 
 
+def _leaf(row: Any) -> Leaf:
+    number, name, shape, module, holder, optimizer, site, registered = row
+    return Leaf(number, name, shape, module, holder, optimizer, site, bool(registered))
+
+
 def _read(run: Run) -> list[Leaf]:
     try:
         rows = run.recording._all(
@@ -43,7 +50,7 @@ def _read(run: Run) -> list[Leaf]:
         bindings = run.recording._all("SELECT graph, leaves FROM binding ORDER BY rowid")
     except Exception:  # a file from before leaves were kept
         return []
-    found = {row[0]: Leaf(*row[:7], bool(row[7])) for row in rows}
+    found = {row[0]: _leaf(row) for row in rows}
     looked_at = set(run.graphs)
     for graph, text in bindings:
         if graph not in looked_at:
@@ -55,6 +62,7 @@ def _read(run: Run) -> list[Leaf]:
             if leaf is None:
                 continue
             value = node.outputs[0]
+            leaf.values[graph] = value
             for user in case.leaf_users.get(value, ()):
                 each = case.graph.nodes[user]
                 if each.writes:
@@ -65,4 +73,42 @@ def _read(run: Run) -> list[Leaf]:
                 leaf.used_without = True
             if value in case.reached_leaves:
                 leaf.reached.append(case)
+    _through_steps(run, list(found.values()))
     return list(found.values())
+
+
+def _through_steps(run: Run, known: list[Leaf]) -> None:
+    """A pass may walk into the graph of an earlier step: what that step's value hangs on is reached as well."""
+    sites: set[int] = set()
+    for _ in range(3):
+        before = len(sites)
+        for case in run.cases:
+            graph = case.graph
+            starts = [graph.values[root].node for each in graph.backwards for root in each.roots]
+            starts += [node.id for node in graph.nodes if node.site in sites and node.kind == "op"]
+            above = case.above(*starts) if starts else set()
+            for number in above:
+                node = graph.nodes[number]
+                carried = node.op == "carried" and node.kind == "input" and node.site is not None
+                if carried and node.site is not None and graph.values[node.outputs[0]].requires_grad:
+                    sites.add(node.site)
+        if len(sites) == before:
+            break
+    if not sites:
+        return
+    for leaf in known:
+        if leaf.reached:
+            continue
+        for case, user in leaf.uses:
+            below = case.below(user)
+            made = [out for node in case.graph.nodes if node.site in sites and node.id in below for out in node.outputs]
+            value = next((case.first(e.value) for e in case.graph.nodes[user].inputs
+                          if case.first(e.value) in case.leaf_users and user in case.leaf_users[case.first(e.value)]
+                          and _is_leaf(case, leaf, case.first(e.value))), None)  # fmt: skip
+            if value is not None and any(value in case.reach(out).leaves for out in made):
+                leaf.reached.append(case)
+                break
+
+
+def _is_leaf(case: Case, leaf: Leaf, value: int) -> bool:
+    return leaf.values.get(case.number) == value

@@ -10,8 +10,8 @@ from plait.rules._case import Case
 
 _SAME = frozenset(
     """
-    relu tanh sigmoid gelu silu elu leaky_relu dropout layer_norm abs neg exp sqrt clamp float double to contiguous clone
-    add sub div pow mul add_ sub_ div_ rsub softplus half bfloat16 detach square log requires_grad_ type_as
+    relu tanh sigmoid gelu silu elu leaky_relu dropout layer_norm abs neg exp sqrt clamp float double to contiguous
+    clone     add sub div pow mul add_ sub_ div_ rsub softplus half bfloat16 detach square log requires_grad_ type_as
     alpha_dropout feature_dropout relu_ normalize where hardtanh mish selu cos sin data
 """.split()
 )

@@ -7,7 +7,8 @@ from plait.graph._notation import op_name
 from plait.rules._case import Case
 from plait.rules._elements import Elements
 
-_AT_ZERO = {"sqrt", "rsqrt", "log", "log2", "log10", "div", "rdiv", "reciprocal", "pow", "norm", "acos", "asin", "log1p",
+_AT_ZERO = {"sqrt", "rsqrt", "log", "log2", "log10", "div", "rdiv", "reciprocal", "pow", "norm", "acos", "asin",
+"log1p",
             "vector_norm", "linalg_norm", "linalg_vector_norm", "cdist", "atan2", "rtruediv", "xlogy", "digamma",
             "lgamma", "logit", "acosh", "atanh", "true_divide", "rpow", "float_power", "cosine_similarity"}  # fmt: skip
 _SPREAD = {"std", "var", "std_mean", "var_mean"}
@@ -36,7 +37,8 @@ def reason(case: Case, known: Elements, node: Node, value: int, bad: list[int]) 
         )
     if "attention" in op:
         return (
-            "A row of the attention has every key masked: the softmax over nothing but -inf is 0 / 0, and 0 * NaN spreads"
+            "A row of the attention has every key masked: the softmax over nothing but -inf is 0 / 0, and 0"
+            " * NaN spreads"
             " through the shared weights.",
             "Leave at least one key unmasked, or take the empty examples out of the batch before the attention.",
         )
@@ -46,7 +48,8 @@ def reason(case: Case, known: Elements, node: Node, value: int, bad: list[int]) 
         return (
             f"The gradient that comes in is 0 there{text}, the slope of `{op}` is infinite or NaN, and their product is"
             " NaN.",
-            f"Make the input of `{op}` safe where it is not used: a second `torch.where` or `clamp` before it, not after.",
+            f"Make the input of `{op}` safe where it is not used: a second `torch.where` or `clamp` before"
+            " it, not after.",
         )
     if op in _AT_ZERO:
         at_zero = numbers is None or any(number == 0 for number in numbers)

@@ -34,8 +34,8 @@ _INNER = frozenset(
 )
 _MADE = frozenset(
     """
-    randn rand zeros ones empty full randint tensor as_tensor arange linspace from_numpy normal bernoulli multinomial eye
-    zeros_like ones_like expand_as expand broadcast_to
+    randn rand zeros ones empty full randint tensor as_tensor arange linspace from_numpy normal bernoulli multinomial
+    eye     zeros_like ones_like expand_as expand broadcast_to
 """.split()
 )
 
@@ -59,9 +59,12 @@ def row_family(case: Case, value: int) -> set[int] | None:
     rows = graph.values[value].shape[0]
     start = graph.values[value].node
     family, stack = {start}, [start]
+    taken: dict[int, set[int]] = {}  # pieces of a larger tensor: the node that cut it, and which pieces
     while stack:
         node = graph.nodes[stack.pop()]
         if node.kind == "input" or op_name(node.op) in _MADE:
+            continue
+        if op_name(node.op) in ("unbind", "select", "getitem") and _cuts_other(case, node, rows):
             continue
         if not _by_row(case, node, rows):
             return None
@@ -73,7 +76,25 @@ def row_family(case: Case, value: int) -> set[int] | None:
                 continue  # a parameter whose first size happens to be the number of rows
             family.add(source.node)
             stack.append(source.node)
+        for edge in node.inputs:
+            source = graph.values[edge.value]
+            if _cuts_other(case, graph.nodes[source.node], rows):
+                maker = graph.nodes[source.node]
+                whole = maker.id if len(maker.outputs) > 1 else graph.values[maker.inputs[0].value].node
+                taken.setdefault(whole, set()).add(edge.value)
+    # Pieces of a larger tensor are rows of a batch if a state goes through several of them (steps in time), and
+    # examples of their own if each is computed with alone.
+    if any(len(pieces) < 2 for pieces in taken.values()):
+        return None
     return family
+
+
+def _cuts_other(case: Case, node: Node, rows: int) -> bool:
+    """Whether an operation takes pieces of a tensor along its first dimension; the rows are its second."""
+    if op_name(node.op) not in ("unbind", "select", "getitem") or len(node.inputs) != 1:
+        return False
+    first, out = case.graph.values[node.inputs[0].value].shape, case.graph.values[node.outputs[0]].shape
+    return len(out) == len(first) - 1 and out == first[1:] and out[:1] == (rows,)
 
 
 def _by_row(case: Case, node: Node, rows: int) -> bool:

@@ -3,11 +3,27 @@
 from __future__ import annotations
 
 import os
+import re
 
-from plait.graph import Graph, Node, Site
+from plait.graph import Graph, Node, Site, Test
 from plait.graph._notation import node_number, number, op_name, plural, shorten, size, value_name
 
-__all__ = ["at", "code", "listed", "name", "number", "op_name", "path_of", "plural", "says", "size", "value_name"]
+_LEAVES = re.compile(r"(^|:\s*)(break|return)\b")
+
+__all__ = [
+    "at",
+    "code",
+    "leaves_loop",
+    "listed",
+    "name",
+    "number",
+    "op_name",
+    "path_of",
+    "plural",
+    "says",
+    "size",
+    "value_name",
+]
 
 
 def path_of(file: str) -> str:
@@ -47,6 +63,11 @@ def name(graph: Graph, value: int) -> str:
     if site is not None and site.expression:
         return code(site.expression)
     return f"an unnamed {node.op}" if node.kind == "input" else f"the result of `{op_name(node.op)}`"
+
+
+def leaves_loop(test: Test) -> bool:
+    """Whether an arm of a test ends the loop or the function at once."""
+    return any(_LEAVES.search(text) for text in (test.true_text, test.false_text) if text)
 
 
 def listed(names: list[str], most: int = 3) -> str:

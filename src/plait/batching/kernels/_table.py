@@ -108,7 +108,7 @@ def freeze(a: Any) -> Any:
 def torch_callable(name: Any) -> Callable[..., Any]:
     from plait.batching._dispatch import function_of
 
-    return function_of(name) if type(name) is str else name  # type: ignore[no-any-return]
+    return function_of(name) if type(name) is str else name
 
 
 def by_vmap(t: Tracer, name: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:

@@ -238,7 +238,12 @@ def _linear(w: Writer, i: Instr) -> None:
     if bias is not None and bias >= 0:
         raise Unsupported
     if len(w.inner(x)) != 1:
-        w.set(o, "linear", f"{w.use(x)}, {w.name(k)}" + (f", {w.name(bias)}" if bias is not None else ""), out=False)
+        w.set(
+            o,
+            "linear",
+            f"{w.use(x)}, {w.name(k)}" + (f", {w.name(bias)}" if bias is not None else ""),
+            out=False,
+        )
         return
     users = w.users.get(o, [])
     if bias is None and w.single(o) and users[0].op == "add" and w.later(users[0], o):
@@ -258,9 +263,13 @@ def _linear_back(w: Writer, i: Instr) -> None:
         w.bwd.append(f"acc.linear(S[{~k}], {f'S[{~b}]' if b is not None else None}, {g}, {w.name(x)})")
     else:
         w.bwd.append(
-            f"acc.linear(S[{~k}], {f'S[{~b}]' if b is not None else None}, {g}.flatten(0, -2), {w.name(x)}.flatten(0, -2))"
+            f"acc.linear(S[{~k}], {f'S[{~b}]' if b is not None else None}, {g}.flatten(0, -2), {w.name(x)}.flatten(0, -2))"  # noqa: E501
         )
-    w.give(x, f"mm({g}, W[{~k}])" if flat else f"matmul({g}, W[{~k}])", f"mm({g}, W[{~k}], out={{}})" if flat else None)
+    w.give(
+        x,
+        f"mm({g}, W[{~k}])" if flat else f"matmul({g}, W[{~k}])",
+        f"mm({g}, W[{~k}], out={{}})" if flat else None,
+    )
 
 
 VJP["linear"] = Rule(_linear, _linear_back)

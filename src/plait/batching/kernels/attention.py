@@ -93,9 +93,15 @@ def self_attention(t: Tracer, name: str, args: Args, kwargs: Kwargs) -> Any:
     if not isinstance(x, Lazy) or len(x.meta.shape) != 2:
         raise NoRule
     shape = (x.meta.shape[0], x.meta.shape[1] // 3)
-    out = [(shape, x.meta.dtype)]
+    out: list[tuple[tuple[int, ...], torch.dtype]] = [(shape, x.meta.dtype)]
     if t.is_ragged(x):
-        return t.op(name, lambda r, a: ragged(r, a, heads, causal), [x], out, (heads, causal), ragged=True, rows=True)[
-            0
-        ]
+        return t.op(
+            name,
+            lambda r, a: ragged(r, a, heads, causal),
+            [x],
+            out,
+            (heads, causal),
+            ragged=True,
+            rows=True,
+        )[0]
     return t.op(name, lambda a: dense(a, heads, causal, None), [x], out, (heads, causal))[0]

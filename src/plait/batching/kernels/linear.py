@@ -27,7 +27,7 @@ def linear(t: Tracer, name: str, args: Args, kwargs: Kwargs) -> Any:
     b = args[2] if len(args) > 2 else kwargs.get("bias")
     shape, dtype = t.infer(name, F.linear, (x, w, b), {})[0]
     if isinstance(w, Lazy):
-        y = torch.matmul(x, w.mT if w.dim() > 1 else w)
+        y = torch.matmul(x, w.mT if w.dim() > 1 else w)  # type: ignore[arg-type]
         return y if b is None else y + b
     if w.dim() != 2 or (t.is_ragged(x) and len(x.meta.shape) < 2):
         raise NoRule
@@ -106,7 +106,11 @@ def bilinear(t: Tracer, name: str, args: Args, kwargs: Kwargs) -> Any:
         raise NoRule
     shape, dtype = t.infer(name, F.bilinear, (a, b, w, bias), {})[0]
     return t.op(
-        "bilinear", F.bilinear, [a, b, w] if bias is None else [a, b, w, bias], [(shape, dtype)], ragged=t.is_ragged(a)
+        "bilinear",
+        F.bilinear,
+        [a, b, w] if bias is None else [a, b, w, bias],
+        [(shape, dtype)],
+        ragged=t.is_ragged(a),
     )[0]
 
 
@@ -124,7 +128,12 @@ def embedding(t: Tracer, name: str, args: Args, kwargs: Kwargs) -> Any:
     if pad is not None and pad < 0:
         pad += w.shape[0]
     return t.op(
-        "embedding", lambda i, e: F.embedding(i, e, pad), [ids, w], [(shape, dtype)], (pad,), ragged=t.is_ragged(ids)
+        "embedding",
+        lambda i, e: F.embedding(i, e, pad),
+        [ids, w],
+        [(shape, dtype)],
+        (pad,),
+        ragged=t.is_ragged(ids),
     )[0]
 
 
@@ -161,7 +170,7 @@ def rms_norm(t: Tracer, name: str, args: Args, kwargs: Kwargs) -> Any:
         raise NoRule
     return t.op(
         "rms_norm",
-        lambda a, *p: F.rms_norm(a, shape, *p, eps=eps),
+        lambda a, *p: F.rms_norm(a, shape, *p, eps=eps),  # type: ignore[misc]
         [x] if w is None else [x, w],
         [(out, dtype)],
         (shape, eps),
@@ -210,7 +219,7 @@ def attention(t: Tracer, name: str, args: Args, kwargs: Kwargs) -> Any:
         raise NoRule
     if len({len(x.meta.shape) for x in (q, k, v)}) > 1:
         raise NoRule
-    shape, dtype = t.infer(name, F.scaled_dot_product_attention, (q, k, v, mask), rest)[0]
+    shape, dtype = t.infer(name, F.scaled_dot_product_attention, (q, k, v, mask), rest)[0]  # type: ignore[arg-type]
     if isinstance(mask, Lazy):
         tensors[3] = t.align(mask, len(q.meta.shape))
 

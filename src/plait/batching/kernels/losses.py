@@ -67,7 +67,16 @@ def elementwise(t: Tracer, name: str, args: Args, kwargs: Kwargs) -> Any:
 def cross_entropy(t: Tracer, name: str, args: Args, kwargs: Kwargs) -> Any:
     given = dict(
         zip(
-            ("input", "target", "weight", "size_average", "ignore_index", "reduce", "reduction", "label_smoothing"),
+            (
+                "input",
+                "target",
+                "weight",
+                "size_average",
+                "ignore_index",
+                "reduce",
+                "reduction",
+                "label_smoothing",
+            ),
             args,
         ),
         **kwargs,
@@ -97,10 +106,10 @@ def cross_entropy(t: Tracer, name: str, args: Args, kwargs: Kwargs) -> Any:
     def fn(a: Tensor, b: Tensor) -> Tensor:
         if rows2:
             n, k = b.shape
-            return func(
+            return func(  # type: ignore[no-any-return]
                 a.reshape(n * k, a.shape[-1]), b.reshape(-1), ignore_index=skip, reduction="none", **extra
             ).view(n, k)
-        return func(a, b, ignore_index=skip, reduction="none", **extra)
+        return func(a, b, ignore_index=skip, reduction="none", **extra)  # type: ignore[no-any-return]
 
     each = t.op(name + ("2" if rows2 else ""), fn, [x, y], [(shape, x.meta.dtype)], (skip, smooth), ragged=ragged)[0]
     if reduction == "none" or (not shape and reduction == "sum"):

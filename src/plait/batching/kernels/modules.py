@@ -47,7 +47,7 @@ def call_rnn(rt: LaneRuntime, m: nn.RNNBase, args: Args, kwargs: Kwargs) -> Any:
         states = [s.squeeze(1) for s in states]
     with private.DisableTorchFunction():
         ws = rnn.weights(m)
-        plain = all(type(w) is not Lazy and w.dtype == x.dtype for w in ws)
+        plain = all(type(w) is not Lazy and w.dtype == x.dtype for w in ws)  # type: ignore[comparison-overlap]
     if not plain:
         return NotImplemented
     expected = (cfg.layers * cfg.directions, cfg.hidden)
@@ -77,10 +77,20 @@ def call_rnn(rt: LaneRuntime, m: nn.RNNBase, args: Args, kwargs: Kwargs) -> Any:
     if entry is None:
         t = Tracer(rt.device)
         syms = [t.symbol(ins[0].meta, True)] + [t.symbol(s.meta, False) for s in ins[1:]]
-        outs = [((length, cfg.directions * cfg.hidden), x.dtype), (expected, x.dtype)]
+        outs: list[tuple[tuple[int, ...], torch.dtype]] = [
+            ((length, cfg.directions * cfg.hidden), x.dtype),
+            (expected, x.dtype),
+        ]
         if cfg.mode == "LSTM":
             outs.append((expected, x.dtype))
-        res = t.op("rnn", rnn.plain(cfg, bool(states)), [*syms, *ws], outs, (cfg.key, bool(states)), rows=True)
+        res = t.op(
+            "rnn",
+            rnn.plain(cfg, bool(states)),
+            [*syms, *ws],
+            outs,
+            (cfg.key, bool(states)),
+            rows=True,
+        )
         t.vals[res[0].slot].ragged = True
         out: Any = (res[0], (res[1], res[2])) if cfg.mode == "LSTM" else (res[0], res[1])
         entry = _entry(rt, type(m).__name__, t, t.finish(syms, res), out, length, ins)

@@ -47,7 +47,7 @@ def _segment_extreme(largest: bool) -> Any:
         if k > 0:
             v = x.view(rows.n, k, *x.shape[1:])
             return v.amax(1) if largest else v.amin(1)
-        parts = x.split(rows.lengths or [])
+        parts = x.split(rows.lengths or [])  # type: ignore[no-untyped-call]
         return torch.stack([p.amax(0) if largest else p.amin(0) for p in parts])
 
     return fn
@@ -71,7 +71,7 @@ def _parse(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Lazy, Any, bo
     x = args[0]
     dim = args[1] if len(args) > 1 else rest.pop("dim", rest.pop("axis", None))
     keep = args[2] if len(args) > 2 else rest.pop("keepdim", False)
-    if len(args) > 3 or isinstance(dim, (bool, str)) or isinstance(dim, Tensor) or not isinstance(x, Lazy):
+    if len(args) > 3 or isinstance(dim, (bool, str, Tensor)) or not isinstance(x, Lazy):
         raise NoRule
     if isinstance(dim, (tuple, list)) and not dim:
         dim = None
@@ -110,7 +110,15 @@ def reduce(t: Tracer, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) 
             if name in ("argmax", "argmin", "var", "std", "prod", "any", "all", "count_nonzero"):
                 flat = t.reshape(x, (prod(v.shape),))
                 return _emit(
-                    t, name, func, flat, [1], False, rest, (shape, dtype), single=name in ("prod", "argmax", "argmin")
+                    t,
+                    name,
+                    func,
+                    flat,
+                    [1],
+                    False,
+                    rest,
+                    (shape, dtype),
+                    single=name in ("prod", "argmax", "argmin"),
                 )
             ds = list(range(1, rank + 1))
         else:
@@ -210,7 +218,11 @@ def along(t: Tracer, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -
         dim = AXIS_DEFAULT.get(name)
     if name in ("sort", "argsort") and isinstance(dim, bool):
         raise NoRule
-    if len(args) > pos + 1 and name in ("softmax", "log_softmax", "softmin"):  # the old `_stacklevel` position
+    if len(args) > pos + 1 and name in (
+        "softmax",
+        "log_softmax",
+        "softmin",
+    ):  # the old `_stacklevel` position
         more = []
         if len(args) > pos + 2 and args[pos + 2] is not None:
             rest["dtype"] = args[pos + 2]

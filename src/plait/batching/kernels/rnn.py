@@ -61,8 +61,8 @@ class TimeMajor:
 
 def step_back_lstm(a: Tensor, d: Tensor, h: int, tc: Tensor, cp: Tensor | None, dh: Tensor, dc: Tensor) -> Tensor:
     """Gradients of the gates of one step into `d`; returns the gradient of the cell state before it."""
-    i, f, g, o = a.split(h, 1)
-    di, df, dg, do = d.split(h, 1)
+    i, f, g, o = a.split(h, 1)  # type: ignore[no-untyped-call]
+    di, df, dg, do = d.split(h, 1)  # type: ignore[no-untyped-call]
     torch.mul(dh, tc, out=do)
     dc = dc + aten.tanh_backward(dh * o, tc)
     torch.mul(dc, g, out=di)
@@ -74,7 +74,7 @@ def step_back_lstm(a: Tensor, d: Tensor, h: int, tc: Tensor, cp: Tensor | None, 
     aten.sigmoid_backward.grad_input(d[:, : 2 * h], a[:, : 2 * h], grad_input=d[:, : 2 * h])
     aten.tanh_backward.grad_input(dg, g, grad_input=dg)
     aten.sigmoid_backward.grad_input(do, o, grad_input=do)
-    return dc * f
+    return dc * f  # type: ignore[no-any-return]
 
 
 class Direction:
@@ -112,7 +112,7 @@ class Direction:
             hp = self._prev(t, self.h, self.h0)
             if hp is not None:
                 a.addmm_(hp, wt)
-            i, f, g, o = a.split(k, 1)
+            i, f, g, o = a.split(k, 1)  # type: ignore[no-untyped-call]
             a[:, : 2 * k].sigmoid_()
             g.tanh_()
             o.sigmoid_()
@@ -162,7 +162,13 @@ class Direction:
 
     # ------------------------------------------------------------------ the way back
     def backward(
-        self, gh: Tensor, gl: Tensor | None, gc: Tensor | None, need_x: bool, acc: Accumulator, real: Sequence[Tensor]
+        self,
+        gh: Tensor,
+        gl: Tensor | None,
+        gc: Tensor | None,
+        need_x: bool,
+        acc: Accumulator,
+        real: Sequence[Tensor],
     ) -> tuple[Tensor | None, Tensor, Tensor | None]:
         """`gh`: gradient of every step's output; `gl`, `gc`: of the last states, longest example first."""
         cfg, tm = self.cfg, self.tm
@@ -224,8 +230,8 @@ class Direction:
 
     def _gru_back(self, a: Tensor, d: Tensor, d2: Tensor, gh: Tensor, hp: Tensor | None, dh: Tensor) -> Tensor:
         k = self.cfg.hidden
-        r, z, n = a.split(k, 1)
-        dr, dz, dn = d.split(k, 1)
+        r, z, n = a.split(k, 1)  # type: ignore[no-untyped-call]
+        dr, dz, dn = d.split(k, 1)  # type: ignore[no-untyped-call]
         torch.mul(dh, (hp - n) if hp is not None else -n, out=dz)
         torch.mul(dh, 1 - z, out=dn)
         aten.tanh_backward.grad_input(dn, n, grad_input=dn)
@@ -243,6 +249,13 @@ class RNNKernel:
         self.cfg = cfg
         self.has_state = has_state
 
+    def _shapes(self, ctx: Rows) -> list[tuple[int, ...]]:
+        state = (ctx.n, self.cfg.layers * self.cfg.directions, self.cfg.hidden)
+        return [(ctx.total, self.cfg.directions * self.cfg.hidden), state, state]
+
+    def backward_for(self, given: tuple[bool, ...]) -> Any:
+        return self.backward
+
     def forward(self, ctx: Rows, args: list[Tensor], w: list[Tensor], outs: list[Tensor]) -> Any:
         cfg = self.cfg
         tm = TimeMajor(ctx)
@@ -258,7 +271,12 @@ class RNNKernel:
                 rows = tm.reverse if j else tm.forward
                 init = [s[:, at].index_select(0, tm.order) for s in states]
                 run = Direction(
-                    cfg, tm, x.index_select(0, rows), ws, init[0] if init else None, init[1] if len(init) > 1 else None
+                    cfg,
+                    tm,
+                    x.index_select(0, rows),
+                    ws,
+                    init[0] if init else None,
+                    init[1] if len(init) > 1 else None,
                 )
                 runs.append(run)
                 y = x.new_empty(x.shape[0], k)
@@ -272,10 +290,21 @@ class RNNKernel:
         return tm, runs
 
     def backward(
-        self, ctx: Rows, saved: Any, gouts: list[Tensor], real: list[Tensor], w: list[Tensor], acc: Accumulator
+        self,
+        ctx: Rows,
+        saved: Any,
+        gouts: list[Tensor],
+        real: list[Tensor],
+        w: list[Tensor],
+        acc: Accumulator,
     ) -> list[Tensor | None]:
         cfg = self.cfg
         tm, runs = saved
+        filled = [
+            g if g is not None else torch.zeros(s, dtype=w[0].dtype, device=w[0].device)
+            for g, s in zip(gouts, self._shapes(ctx))
+        ]
+        gouts = filled
         g = gouts[0]
         k, dirs = cfg.hidden, cfg.directions
         gstates: list[list[Tensor]] = [[], []]
@@ -315,7 +344,7 @@ def plain(cfg: Config, has_state: bool) -> Any:
     def fn(rows: Rows, x: Tensor, *rest: Tensor) -> Any:
         n_states = (2 if cfg.mode == "LSTM" else 1) if has_state else 0
         states, weights = rest[:n_states], list(rest[n_states:])
-        parts = x.split(rows.lengths or [1] * rows.n)
+        parts = x.split(rows.lengths or [1] * rows.n)  # type: ignore[no-untyped-call]
         outs, hs, cs = [], [], []
         for e, p in enumerate(parts):
             h = [s[e] for s in states] or [

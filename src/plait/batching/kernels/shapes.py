@@ -92,7 +92,12 @@ def narrow(t: Tracer, x: Lazy, dim: int, start: int, length: int) -> Lazy:
         raise NoRule
     d = dim if v.ragged else dim + 1
     return t.op(
-        "narrow", lambda a: a.narrow(d, start, length), [x], [(shape, v.dtype)], (d, start, length), ragged=v.ragged
+        "narrow",
+        lambda a: a.narrow(d, start, length),
+        [x],
+        [(shape, v.dtype)],
+        (d, start, length),
+        ragged=v.ragged,
     )[0]
 
 
@@ -185,7 +190,12 @@ def getitem(t: Tracer, name: str, args: Args, kwargs: Kwargs) -> Any:
     if not found:
         return t.op("getitem", lambda a: a[phys], [x], [(shape, dtype)], (freeze(phys),), ragged=v.ragged)[0]
     return t.op(
-        "getitem", lambda a, *ix: a[fill(spec, ix)], [x, *found], [(shape, dtype)], (freeze(spec),), ragged=v.ragged
+        "getitem",
+        lambda a, *ix: a[fill(spec, ix)],
+        [x, *found],
+        [(shape, dtype)],
+        (freeze(spec),),
+        ragged=v.ragged,
     )[0]
 
 
@@ -224,7 +234,7 @@ def join(t: Tracer, name: str, args: Args, kwargs: Kwargs) -> Any:
         raise NoRule
     dim = args[1] if len(args) > 1 else kwargs.get("dim", kwargs.get("axis", 0))
     shape, dtype = t.infer(name, torch_callable(name), args, kwargs)[0]
-    dim %= len(shape)
+    dim %= len(shape)  # type: ignore[operator]
     if name == "cat":
         xs = [x for x in xs if tuple(x.shape) != (0,) or len(shape) == 1]
     ragged = any(t.is_ragged(x) for x in xs)

@@ -79,16 +79,23 @@ def spatial(t: Tracer, name: str, args: Args, kwargs: Kwargs) -> Any:
         n = a.shape[0]
         b = a.flatten(0, 1) if has_batch else a
         y = func(b, *full[1:], **kw)
-        return y.unflatten(0, (n, -1)) if has_batch else y
+        return y.unflatten(0, (n, -1)) if has_batch else y  # type: ignore[no-any-return]
 
-    key = (freeze(consts), freeze({k: v for k, v in kwargs.items() if k not in words}), tuple(slots), tuple(words), own)
+    key = (
+        freeze(consts),
+        freeze({k: v for k, v in kwargs.items() if k not in words}),
+        tuple(slots),
+        tuple(words),
+        own,
+    )
     return t.op(name, fn, [x, *(args[i] for i in slots), *(kwargs[k] for k in words)], [(shape, dtype)], key)[0]
 
 
 @rule("batch_norm")
 def batch_norm(t: Tracer, name: str, args: Args, kwargs: Kwargs) -> Any:
     given = dict(
-        zip(("input", "running_mean", "running_var", "weight", "bias", "training", "momentum", "eps"), args), **kwargs
+        zip(("input", "running_mean", "running_var", "weight", "bias", "training", "momentum", "eps"), args),
+        **kwargs,
     )
     x, mean, var = given["input"], given.get("running_mean"), given.get("running_var")
     if given.get("training", False):
@@ -97,7 +104,7 @@ def batch_norm(t: Tracer, name: str, args: Args, kwargs: Kwargs) -> Any:
 
             refuse(
                 "batch_norm in training mode writes its running_mean, which all examples share",
-                "call .eval(), or track_running_stats=False, or use LayerNorm or GroupNorm: one example at a time has no "
+                "call .eval(), or track_running_stats=False, or use LayerNorm or GroupNorm: one example at a time has no "  # noqa: E501
                 "batch to normalise over",
             )
         raise NoRule

@@ -1,6 +1,7 @@
 """Backward walks into a graph that an earlier pass has freed.
 
-What it finds: which of four mistakes it is: a state carried over the border of a step, a forward done once outside of the loop, stored results used again, or two losses that share a graph.
+What it finds: which of four mistakes it is: a state carried over the border of a step, a forward done once outside of
+the loop, stored results used again, or two losses that share a graph.
 
 Why it matters: the error suggests retain_graph=True, which makes each step slower than the last and hides the mistake.
 

@@ -2,7 +2,8 @@
 
 What it finds: the first operation or decision in which the two runs of the region part.
 
-Why it matters: the error lists shapes of saved tensors; the cause is a decision on state that has changed, or a side effect that ran twice.
+Why it matters: the error lists shapes of saved tensors; the cause is a decision on state that has changed, or a side
+effect that ran twice.
 
 Example::
 

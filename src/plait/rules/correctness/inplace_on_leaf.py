@@ -2,7 +2,8 @@
 
 What it finds: the write, directly or through an index, into a tensor that was made with requires_grad=True.
 
-Why it matters: a leaf is where gradients end; a tracked write would make it the result of an operation, so PyTorch refuses.
+Why it matters: a leaf is where gradients end; a tracked write would make it the result of an operation, so PyTorch
+refuses.
 
 Example::
 

@@ -51,7 +51,8 @@ def check(case: Case) -> Iterator[Finding | None]:
             yield case.finding(
                 f"{what}.",
                 "Two jagged tensors fit only if they share one object of offsets; equal lengths are not enough.",
-                "Build it from its values with the offsets of the other (`nested_tensor_from_jagged(values, offsets=...)`),"
+                "Build it from its values with the offsets of the other (`nested_tensor_from_jagged(values,"
+                " offsets=...)`),"
                 " and before `.contiguous()`.",
                 [case.maker(value) for value in ragged[:4]],
                 ("copy", where),

@@ -1,8 +1,11 @@
 """backward() or grad() starts where no gradient can flow.
 
-What it finds: where the path from the parameters to the loss was cut: a read of numbers, a rounding or argmax, a detach, gradients switched off, a constant returned by a branch, or no tensor that asks for gradients at all. A loss that was made a leaf with requires_grad is the same mistake with the error silenced.
+What it finds: where the path from the parameters to the loss was cut: a read of numbers, a rounding or argmax, a
+detach, gradients switched off, a constant returned by a branch, or no tensor that asks for gradients at all. A loss
+that was made a leaf with requires_grad is the same mistake with the error silenced.
 
-Why it matters: PyTorch only says that element 0 does not require grad; the silenced form raises nothing and trains nothing.
+Why it matters: PyTorch only says that element 0 does not require grad; the silenced form raises nothing and trains
+nothing.
 
 Example::
 
@@ -38,7 +41,13 @@ def check(case: Case) -> Iterator[Finding | None]:
     for each in graph.backwards:
         for root in each.roots:
             # A result that needed no gradient when it was made and does now: somebody has made it a leaf.
-            if graph.values[root].requires_grad or case.failed(each) or each.how != "backward":
+            value, born = graph.values[root], graph.values[case.first(root)]
+            if (
+                born.requires_grad
+                or (value.requires_grad and not value.leaf)
+                or case.failed(each)
+                or each.how != "backward"
+            ):
                 continue
             maker = case.maker(case.first(root))
             cuts = cuts_above(case, maker.id)

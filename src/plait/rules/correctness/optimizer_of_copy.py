@@ -45,7 +45,8 @@ def check(case: Case) -> Iterator[Finding | None]:
             )
             made = None if born is None else case.site(case.graph.nodes[born])
             yield case.finding(
-                f"{name(case.graph, value)}, given to `{event.detail}`{at(case.site(event))}, is no leaf: it is the result"
+                f"{name(case.graph, value)}, given to `{event.detail}`{at(case.site(event))}, is no leaf: it"
+                " is the result"
                 f" of {says(case.graph, maker)}{at(case.site(maker))}.",
                 "An optimizer updates leaves; it refuses results of operations.",
                 "Move, cast and initialise first, and ask for gradients last (`.detach().requires_grad_()`).",

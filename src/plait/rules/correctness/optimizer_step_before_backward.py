@@ -1,8 +1,10 @@
 """An optimizer step changes weights that an older graph still needs.
 
-What it finds: a step that changed a parameter between the forward that saved it and the backward that needs the old value.
+What it finds: a step that changed a parameter between the forward that saved it and the backward that needs the old
+value.
 
-Why it matters: backward() raises and names a version number; the fix that is often tried, retain_graph=True, does not help.
+Why it matters: backward() raises and names a version number; the fix that is often tried, retain_graph=True, does not
+help.
 
 Example::
 

@@ -56,11 +56,23 @@ def check(case: Case) -> Iterator[Finding | None]:
         )
 
 
+def _made_by(case: Case, site: int) -> bool:
+    """Whether a step before made the value there by unpacking."""
+    return any(
+        node.site == site and op_name(node.op) == "_pad_packed_sequence"
+        for other in case.run.cases
+        for node in other.graph.nodes
+    )
+
+
 def _unpacked(case: Case, value: int) -> int | None:
     near = [case.graph.values[value].node]
     for _ in range(4):
         for node in near:
-            if op_name(case.graph.nodes[node].op) == "_pad_packed_sequence":
+            each = case.graph.nodes[node]
+            if op_name(each.op) == "_pad_packed_sequence":
+                return node
+            if each.kind == "input" and each.site is not None and _made_by(case, each.site):
                 return node
         near = [source for node in near for source in case.sources[node]]
     return None

@@ -1,6 +1,7 @@
 """A write into a tensor view that autograd cannot follow.
 
-What it finds: writes into one of several views that one call made (iteration, unbind, split, chunk), into a view made while gradients were off, and into expanded tensors.
+What it finds: writes into one of several views that one call made (iteration, unbind, split, chunk), into a view made
+while gradients were off, and into expanded tensors.
 
 Why it matters: the error speaks of a function (Unbind) that stands in no line of the program.
 

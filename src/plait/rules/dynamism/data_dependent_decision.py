@@ -29,12 +29,15 @@ from plait.rules._failures import of_cause
 from plait.rules._rule import Finding, Where
 from plait.rules._words import at, code, listed, plural
 
+_READS = {"__bool__", "item", "__int__", "__float__", "__index__", "is_nonzero", "tolist"}
 _SIZES = {"nonzero", "mask", "unique"}
 
 
 def check_run(run: Run) -> Iterator[Finding]:
     """Every place, once."""
-    yield from of_cause(run)
+    known = list(of_cause(run))
+    yield from known
+    yield from _refused(run, known)
     yield from _symbolic(run)
     counts: dict[int, dict[str, int]] = {}
     steps: dict[int, list[int]] = {}
@@ -95,6 +98,29 @@ def _outcomes(outcomes: dict[str, int]) -> str:
     return listed([f"{text} {plural(count, 'time')}" for text, count in most], 4)
 
 
+def _refused(run: Run, known: list[Finding]) -> Iterator[Finding]:
+    """Reads that failed because there is no value: under export and other tracing with tensors that hold none."""
+    lines = {(each.file, each.line) for each in known}
+    for case in run.cases:
+        for event in case.graph.events:
+            site = case.site(event)
+            if event.kind != "error" or dict(event.facts).get("op") not in _READS or not event.values or site is None:
+                continue
+            shape = case.graph.values[event.values[0]].shape
+            if any(each != 1 for each in shape) or (site.file, site.line) in lines:
+                continue
+            text = code(site.test.expression if site.test is not None else site.expression)
+            yield run.finding(
+                f"{text}{at(site)} asks a tensor for its value while the program is traced, and it has none there.",
+                "Export and tracing run with sizes only; a decision on a value can't be put into the graph.",
+                "Use `torch.where` or `torch.cond` for both sides, or decide before the model is called.",
+                [Where.of("decision", site)],
+                steps=case.steps,
+                graph=case.number,
+                total=1,
+            )
+
+
 def _symbolic(run: Run) -> Iterator[Finding]:
     for case in run.cases:
         for event in case.graph.events:
@@ -103,7 +129,8 @@ def _symbolic(run: Run) -> Iterator[Finding]:
                 continue
             text = code(site.test.expression if site.test is not None else site.expression)
             yield run.finding(
-                f"symbolic tracing asked {text}{at(site)} for its {event.detail}: the program decides on a value there.",
+                f"symbolic tracing asked {text}{at(site)} for its {event.detail}: the program decides on a"
+                " value there.",
                 "A symbolic value has none, so `torch.fx` refuses, and with it the tools that are built on it.",
                 "Use `torch.where` or `torch.cond` for both sides, or mark the function as a leaf (`torch.fx.wrap`).",
                 [Where.of("decision", site)],

@@ -2,7 +2,8 @@
 
 What it finds: comparisons of floating-point numbers whose sides differ by less than rounding does.
 
-Why it matters: with another batch size, device or precision the sum is rounded otherwise and the program takes the other
+Why it matters: with another batch size, device or precision the sum is rounded otherwise and the program takes the
+other
 branch: runs that should be equal are not.
 
 Example::

@@ -55,7 +55,8 @@ def check_run(run: Run) -> Iterator[Finding]:
             f"{_names(yes - no)} if it is True, {_names(no - yes)} if not.",
             ("DistributedDataParallel waits" if ddp else "Under DistributedDataParallel it would wait")
             + " for the parameters that a step did not use, and ranks that decide differently hang.",
-            "Use all parameters in every call (add `0 * parameter.sum()`), or `find_unused_parameters=True` with one forward"
+            "Use all parameters in every call (add `0 * parameter.sum()`), or `find_unused_parameters=True`"
+            " with one forward"
             " a step and without `static_graph`.",
             [Where.of("decision", site)],
             steps=case.steps,

@@ -24,7 +24,7 @@ from collections.abc import Iterator
 from plait.graph import Region, Site
 from plait.rules._case import Case, Run
 from plait.rules._rule import Finding, Where
-from plait.rules._words import code, listed, plural
+from plait.rules._words import code, leaves_loop, listed, plural
 
 
 def check_run(run: Run) -> Iterator[Finding]:
@@ -53,12 +53,13 @@ def check_run(run: Run) -> Iterator[Finding]:
         yield run.finding(
             f"{code(label)} at {Where('', file, line)} ran {listed([str(each) for each in sorted(counts)], 6)} rounds:"
             f" {plural(many, 'number')} of rounds.",
-            f"`torch.compile` compiles once for each, {min(many, 8)} times here{after}; `jit.trace` keeps the number of its"
+            f"`torch.compile` compiles once for each, {min(many, 8)} times here{after}; `jit.trace` keeps the"
+            " number of its"
             " example.",
             "Use a fused layer, pad to a few sizes, or run the loop for one example and batch it with `plait.batch`.",
             [Where("loop", file, line, label)],
             steps=sorted(set(steps[key])),
-            numbers=many,
+            different=many,
         )
 
 
@@ -80,14 +81,16 @@ def _decides(case: Case, loop: Region) -> bool:
     inside = {region.id for region in case.graph.regions if region.parent == loop.id}
     return any(
         decision.region in inside and (site := case.site(decision)) is not None and site.test is not None
-        and (site.test.kind == "while" or (site.test.true_text or "").startswith(("break", "return")))
+        and (site.test.kind == "while" or leaves_loop(site.test))
         for decision in case.graph.decisions
     )  # fmt: skip
 
 
 def _holds_steps(case: Case, loop: Region) -> bool:
     inside = {region.id for region in case.graph.regions if region.parent == loop.id}
-    return any(each.region in inside for each in (*case.graph.backwards, *case.graph.events)) or _at_end(case, loop)
+    return any(
+        each in inside for each in [*(b.region for b in case.graph.backwards), *(e.region for e in case.graph.events)]
+    ) or _at_end(case, loop)
 
 
 def _at_end(case: Case, loop: Region) -> bool:

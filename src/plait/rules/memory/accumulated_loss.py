@@ -33,7 +33,8 @@ def check_run(run: Run) -> Iterator[Finding]:
         case, node = chain.last
         site, what = case.site(node), name(case.graph, node.outputs[0])
         yield run.finding(
-            f"{what} adds up values with their graphs over {len(chain.steps):,} steps ({says(case.graph, node)}{at(site)}).",
+            f"{what} adds up values with their graphs over {len(chain.steps):,} steps"
+            f" ({says(case.graph, node)}{at(site)}).",
             "It keeps the graph of every step that went into it, so memory grows with each step.",
             "Add the number instead: `.item()`, or `.detach()` to stay on the device.",
             [Where.of("added", site)],

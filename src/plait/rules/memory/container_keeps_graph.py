@@ -1,9 +1,11 @@
 """Results of every step stay alive with their graphs.
 
-What it finds: a place whose results, made in many steps, are all still alive at the end, each with a graph: they lie in a
+What it finds: a place whose results, made in many steps, are all still alive at the end, each with a graph: they lie
+in a
 list, a dict or a log.
 
-Why it matters: each of them keeps its graph, and what the graph saved if it was not walked. Memory grows with each step.
+Why it matters: each of them keeps its graph, and what the graph saved if it was not walked. Memory grows with each
+step.
 
 Example::
 
@@ -41,7 +43,8 @@ def check_run(run: Run) -> Iterator[Finding]:
         where = run.recording.site(site)
         what = f"`{where.target}`" if where.target else code(where.expression)
         yield run.finding(
-            f"{many:,} results of {code(where.expression)}{at(where)}, made in as many steps, are alive with their graphs"
+            f"{many:,} results of {code(where.expression)}{at(where)}, made in as many steps, are alive with"
+            " their graphs"
             f" after step {after:,} (there were {few:,} after step {before:,}).",
             f"Whatever holds {what} holds the graph of each step too; the values alone are {size(nbytes)}.",
             "Keep the number (`.item()`) or the value without its graph (`.detach()`).",

@@ -46,7 +46,8 @@ def check_run(run: Run) -> Iterator[Finding]:
         backward = case.site(case.graph.backwards[-1]) if case.graph.backwards else None
         walks = "each backward pass walks all of them" if chain.walked else "they are all kept alive"
         yield run.finding(
-            f"{what}, made by {says(case.graph, node)}{at(site)}, carries its graph over {len(chain.steps) + 1:,} steps:"
+            f"{what}, made by {says(case.graph, node)}{at(site)}, carries its graph over"
+            f" {len(chain.steps) + 1:,} steps:"
             " each is built on the one before.",
             f"The graph holds every earlier step, {walks}, and each step costs more than the last.",
             f"Cut it at the border of the step: {what} `.detach()`, before it is used again"

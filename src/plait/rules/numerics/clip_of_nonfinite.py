@@ -1,6 +1,7 @@
 """Gradients are clipped by a norm that is not finite.
 
-What it finds: the call of `clip_grad_norm_` that saw an infinite or NaN norm, and the tensors whose gradients caused it.
+What it finds: the call of `clip_grad_norm_` that saw an infinite or NaN norm, and the tensors whose gradients caused
+it.
 
 Why it matters: all gradients are multiplied by 0 or NaN, silently: infinite entries become NaN and all others 0.
 
@@ -38,7 +39,8 @@ def check(case: Case) -> Iterator[Finding | None]:
             f"`clip_grad_norm_`{at(site)} saw a norm of {facts.get('norm')}: {facts.get('nonfinite')} of"
             f" {plural(int(facts.get('tensors', 0)), 'gradient')} {'is' if facts.get('nonfinite') == 1 else 'are'} not"
             f" finite ({names}).",
-            "It multiplies every gradient by maximum / norm: what was infinite becomes NaN, everything else 0, and nothing"
+            "It multiplies every gradient by maximum / norm: what was infinite becomes NaN, everything else"
+            " 0, and nothing"
             " is raised.",
             "Skip the update when the norm is not finite (`error_if_nonfinite=True` raises), and look for where the"
             " gradient was born: `plait run --values stats`.",

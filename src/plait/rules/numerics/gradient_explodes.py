@@ -43,7 +43,8 @@ def check(case: Case) -> Iterator[Finding | None]:
             f"`{op_name(node.op)}` is very steep at this input"
             + (f" ({name(case.graph, value)} is 0 there)" if _zero(known, value) else "")
             + "; one update with it destroys the weights, and no value is NaN.",
-            "Keep the input away from the point where it is divided by almost nothing: a larger eps inside, or leave empty"
+            "Keep the input away from the point where it is divided by almost nothing: a larger eps inside,"
+            " or leave empty"
             " rows out.",
             [node],
             ("steep", case.site(node)),
@@ -55,7 +56,8 @@ def check(case: Case) -> Iterator[Finding | None]:
     found = growth(case, known)
     if found is not None and found.factor > 1.5 and found.total > JUMP:
         yield case.finding(
-            f"the gradient grows {found.factor:.2g} times in every round of `{found.header}`, {number(found.total)} times"
+            f"the gradient grows {found.factor:.2g} times in every round of `{found.header}`,"
+            f" {number(found.total)} times"
             f" over {found.rounds} rounds ({says(case.graph, found.node)}{at(case.site(found.node))}).",
             "Early rounds get gradients that drown everything else, and one update destroys the weights.",
             "Clip the gradient norm, cut the loop into windows, or keep the recurrent matrix near orthogonal.",
@@ -64,6 +66,14 @@ def check(case: Case) -> Iterator[Finding | None]:
             factor=found.factor,
             rounds=found.rounds,
         )
+
+
+def _scaled(case: Case, node: Node) -> bool:
+    """Whether the program multiplies by a number of its own (loss scaling)."""
+    if op_name(node.op) not in ("mul", "rmul", "div", "mul_", "div_"):
+        return False
+    others = [case.graph.values[edge.value] for edge in node.inputs]
+    return len(others) == 1 or any(not each.requires_grad and not each.shape for each in others)
 
 
 def _zero(known: Elements, value: int) -> bool:
@@ -80,16 +90,24 @@ def _jumps(case: Case, known: Elements) -> Iterator[tuple[Node, float, float, in
             continue
         for edge in node.inputs:
             front = known.gradient(edge.value)
-            if front is not None and all(map(is_finite, front)) and largest(front) > JUMP * largest(behind):
+            if front is None or not all(map(is_finite, front)) or _scaled(case, node):
+                continue
+            if largest(front) > max(JUMP * largest(behind), 1.0):
                 yield node, largest(behind), largest(front), edge.value
     for each in known.stats:
         node = case.graph.nodes[each.node]
+        if len(node.backward) != 1:
+            continue  # several backward nodes in one operation: their norms are of different things
         if (
-            node.kind == "op"
-            and each.norm_in
-            and each.norm_out
-            and is_finite(each.norm_out)
-            and is_finite(each.norm_in)
+            (
+                node.kind == "op"
+                and each.norm_in
+                and each.norm_out
+                and is_finite(each.norm_out)
+                and is_finite(each.norm_in)
+            )
+            and each.norm_out > max(JUMP * each.norm_in, 1.0)
+            and node.inputs
+            and not _scaled(case, node)
         ):
-            if each.norm_out > JUMP * each.norm_in and node.inputs:
-                yield node, each.norm_in, each.norm_out, node.inputs[0].value
+            yield node, each.norm_in, each.norm_out, node.inputs[0].value

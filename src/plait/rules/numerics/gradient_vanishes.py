@@ -1,6 +1,7 @@
 """The gradient dies out over the rounds of a loop.
 
-What it finds: unrolled loops in which the gradient of the state shrinks in every round, by more than 100,000,000 times in
+What it finds: unrolled loops in which the gradient of the state shrinks in every round, by more than 100,000,000
+times in
 all.
 
 Why it matters: early rounds teach nothing; the model can't learn what lies far back. Nothing is raised.
@@ -33,11 +34,12 @@ def check(case: Case) -> Iterator[Finding | None]:
     if not case.graph.backwards:
         return
     found = growth(case, elements(case))
-    if found is None or not 0 < found.total < 1e-8 or found.factor > 0.5:
+    if found is None or not 0 < found.total < 1e-8 or found.factor > 0.2:
         return
     yield case.finding(
         f"the gradient shrinks to {found.factor:.2g} of itself in every round of `{found.header}`, to"
-        f" {number(found.total)} over {found.rounds} rounds ({says(case.graph, found.node)}{at(case.site(found.node))}).",
+        f" {number(found.total)} over {found.rounds} rounds"
+        f" ({says(case.graph, found.node)}{at(case.site(found.node))}).",
         "The early rounds get next to no gradient: what lies that far back is not learned.",
         "Use a gated cell (LSTM, GRU) or a residual connection, or a recurrent matrix near orthogonal.",
         [found.node],

@@ -47,7 +47,8 @@ def check_run(run: Run) -> Iterator[Finding]:
         else ("Record again with `plait run --values stats`: it names the operation where the first NaN was born.")
     )
     yield run.finding(
-        f"the loss of step {first.id}, walked{at(site)}, is {first.loss}; {plural(len(bad), 'step')} of {len(run.steps):,}"
+        f"the loss of step {first.id}, walked{at(site)}, is {first.loss}; {plural(len(bad), 'step')} of"
+        f" {len(run.steps):,}"
         " in all.",
         "Every parameter that this loss reaches becomes NaN with the next update.",
         more,

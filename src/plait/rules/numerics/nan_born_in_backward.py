@@ -1,7 +1,8 @@
 """A gradient stops being a finite number.
 
 What it finds: the operation whose incoming gradient is finite and whose outgoing one is not (or whose result is not,
-if it happened in the forward already), with its line, the round of its loop, the elements, and the reason: a branch that
+if it happened in the forward already), with its line, the round of its loop, the elements, and the reason: a branch
+that
 `where` did not select, a root, logarithm or division at zero, a row of attention with every key masked, the standard
 deviation of one element.
 
@@ -84,7 +85,8 @@ def _finding(case: Case, known: Elements, node: Node, value: int) -> Finding | N
     loop = f", round {where[1] + 1} of `{where[0]}`" if where is not None and where[2] > 1 else ""
     why, cure = reason(case, known, node, value, bad)
     return case.finding(
-        f"the gradient stops being finite in the backward of {says(graph, node)}{at(case.site(node))}{loop}: {count} the"
+        f"the gradient stops being finite in the backward of {says(graph, node)}{at(case.site(node))}{loop}:"
+        f" {count} the"
         f" gradient of {name(graph, value)} are NaN or infinite.",
         why, cure, [node], ("born", case.site(node)), ("made", case.site(case.maker(value))),
         ("backward", case.site(graph.backwards[-1])), elements=len(bad), op=op_name(node.op),

@@ -1,6 +1,7 @@
 """Many small calls could run as a few large ones.
 
-What it finds: the same operation with the same weights called many times in a step on one example or node at a time, and
+What it finds: the same operation with the same weights called many times in a step on one example or node at a time,
+and
 how few calls would do: one for each depth of their dependences. Also a function that is called for each example alone.
 
 Why it matters: on small inputs the time goes into starting operations, not into computing.
@@ -64,9 +65,11 @@ def _operations(case: Case) -> Finding | None:
     width, nodes, levels = best
     site = case.site(nodes[0])
     return case.finding(
-        f"{len(nodes):,} calls of {says(graph, nodes[0])}{at(site)} in a step, each on one row, could run as {levels:,}:"
+        f"{len(nodes):,} calls of {says(graph, nodes[0])}{at(site)} in a step, each on one row, could run as"
+        f" {levels:,}:"
         f" {width:.1f} rows a call on average.",
-        f"`{op_name(nodes[0].op)}` is started {len(nodes):,} times where {levels:,} would do; on small inputs that is most of"
+        f"`{op_name(nodes[0].op)}` is started {len(nodes):,} times where {levels:,} would do; on small inputs"
+        " that is most of"
         " the time.",
         "Write the model for one example and run it with `plait.batch(model)(examples)`, or group the calls by depth.",
         nodes[:8],
@@ -109,7 +112,8 @@ def _functions(case: Case) -> Finding | None:
             continue
         site = graph._site_by_id[number]
         return case.finding(
-            f"{code(site.expression)}{at(site)} runs `{label.split('.')[-1]}` for one example at a time, {len(regions):,}"
+            f"{code(site.expression)}{at(site)} runs `{label.split('.')[-1]}` for one example at a time,"
+            f" {len(regions):,}"
             f" times: {operations:,} operations that could run as about {widest:,}.",
             "No call needs the result of another, so they could share their operations.",
             f"`plait.batch({label.split('.')[-1]})(examples)` runs them together, whatever their lengths and branches.",

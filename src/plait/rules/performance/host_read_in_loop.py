@@ -20,6 +20,7 @@ Sources: pytorch/pytorch#12461, #131256.
 
 from collections.abc import Iterator
 
+from plait.graph import Site
 from plait.rules._case import Case
 from plait.rules._rule import Finding
 from plait.rules._words import at, code
@@ -30,14 +31,17 @@ _READS = {"bool", "item", "float", "int", "tolist", "numpy", "index", "nonzero",
 
 def check(case: Case) -> Iterator[Finding | None]:
     """Line by line."""
-    groups: dict[int, list[int]] = {}
+    groups: dict[tuple[str, int], list[int]] = {}
+    places: dict[tuple[str, int], Site] = {}
     for decision in case.graph.decisions:
         looped = any(region.kind == "iteration" for region in case.regions_above(decision.region))
-        if decision.site is not None and decision.how in _READS and looped:
-            groups.setdefault(decision.site, []).append(decision.value)
-    for number, values in groups.items():
-        site = case.graph._site_by_id.get(number)
-        if len(values) < FEWEST or site is None or (site.test is not None and site.test.kind == "assert"):
+        site = case.site(decision)
+        if site is not None and decision.how in _READS and looped:
+            places.setdefault((site.file, site.line), site)
+            groups.setdefault((site.file, site.line), []).append(decision.value)
+    for key, values in groups.items():
+        site = places[key]
+        if len(values) < FEWEST or (site.test is not None and site.test.kind == "assert"):
             continue
         device = case.graph.values[values[0]].device
         waits = (
@@ -46,7 +50,8 @@ def check(case: Case) -> Iterator[Finding | None]:
         yield case.finding(
             f"{code(site.expression)}{at(site)} reads a tensor {len(values):,} times in a step.",
             waits,
-            "Keep the values on the device and read them once after the loop; `plait.batch` reads once for all examples.",
+            "Keep the values on the device and read them once after the loop; `plait.batch` reads once for"
+            " all examples.",
             [case.maker(value) for value in values[:8]],
             ("read", site),
             reads=len(values),

@@ -36,20 +36,24 @@ def check(case: Case) -> Iterator[Finding | None]:
     groups: dict[tuple[int, int], list[int]] = {}
     for node in graph.nodes:
         if (
-            node.kind == "op"
-            and node.site is not None
-            and op_name(node.op) in ("getitem", "select")
-            and not node.in_backward
+            (
+                node.kind == "op"
+                and node.site is not None
+                and op_name(node.op) in ("getitem", "select")
+                and not node.in_backward
+            )
+            and len(node.inputs) == 1
+            and graph.values[node.inputs[0].value].requires_grad
         ):
-            if len(node.inputs) == 1 and graph.values[node.inputs[0].value].requires_grad:
-                groups.setdefault((node.site, node.inputs[0].value), []).append(node.id)
+            groups.setdefault((node.site, node.inputs[0].value), []).append(node.id)
     for (_, value), nodes in groups.items():
         found = graph.values[value]
         first = graph.nodes[nodes[0]]
         if len(nodes) < FEWEST or len(graph.values[first.outputs[0]].shape) != len(found.shape) - 1:
             continue
         yield case.finding(
-            f"{says(graph, first)}{at(case.site(first))} read {name(graph, value)} one entry at a time, {len(nodes):,} times"
+            f"{says(graph, first)}{at(case.site(first))} read {name(graph, value)} one entry at a time,"
+            f" {len(nodes):,} times"
             " in a step.",
             f"The backward of each makes zeros of the whole size ({size(found.nbytes)}) and adds them:"
             f" {size(found.nbytes * len(nodes))} written for {size(found.nbytes)} of gradient.",

@@ -47,7 +47,8 @@ def check(case: Case) -> Iterator[Finding | None]:
             same = [each for nodes in rounds for each in nodes if _same(node, each)]
             if len(same) == len(rounds) and all(_outside(case, node, rounds) for node in same[:2]):
                 yield case.finding(
-                    f"{says(case.graph, node)}{at(case.site(node))} computes the same in each of {len(rounds):,} rounds of"
+                    f"{says(case.graph, node)}{at(case.site(node))} computes the same in each of"
+                    f" {len(rounds):,} rounds of"
                     f" `{case.graph.regions[loop].label}`.",
                     "The work and what it saves for backward are multiplied by the number of rounds.",
                     "Compute it once before the loop.",

@@ -28,7 +28,7 @@ from plait.graph import Decision, Node
 from plait.rules._case import Case
 from plait.rules._rows import FLAGS, full_reduction, row_family
 from plait.rules._rule import Finding
-from plait.rules._words import at, code, name, op_name, says
+from plait.rules._words import at, code, leaves_loop, name, op_name, says
 
 
 def check(case: Case) -> Iterator[Finding | None]:
@@ -50,7 +50,8 @@ def check(case: Case) -> Iterator[Finding | None]:
 
 def _reductions(case: Case, decision: Decision) -> list[Node]:
     """The reductions over rows that decide, nearest first."""
-    found, stack, seen = [], [case.maker(decision.value).id], set()
+    found: list[Node] = []
+    stack, seen = [case.maker(decision.value).id], set[int]()
     while stack:
         number = stack.pop()
         if number in seen or len(seen) > 40:
@@ -73,25 +74,20 @@ def _victim(case: Case, decision: Decision, reduction: Node) -> Node | None:
     reduced = graph.values[reduction.inputs[0].value]
     flags = op_name(reduction.op) in FLAGS
     family = row_family(case, reduced.id)
-    if family is None or (len(reduced.shape) < 2 and not flags and not _spread(case, reduction)):
+    if family is None or (not flags and not _of_rows(case, family) and not _spread(case, reduction)):
         return None
     site = case.site(decision)
     assert site is not None and site.test is not None
     rows = reduced.shape[0]
     chosen = (site.file, site.test.line, site.test.column)
-    leaves_loop = site.test.kind == "while" or any(
-        (text or "").startswith(("break", "return")) for text in (site.test.true_text, site.test.false_text)
-    )
+    ends = site.test.kind == "while" or leaves_loop(site.test)
     for node in graph.nodes[decision.after :]:
         where = case.site(node)
         if node.kind != "op" or where is None or node.in_backward:
             continue
         in_arm = where.file == chosen[0] and any((b.line, b.column) == chosen[1:] for b in where.branches)
         in_loop = (
-            leaves_loop
-            and bool(site.loops)
-            and where.file == site.file
-            and any(loop in site.loops for loop in where.loops)
+            ends and bool(site.loops) and where.file == site.file and any(loop in site.loops for loop in where.loops)
         )
         called = any(  # the arm calls a function or a module that does it
             region.kind == "frame" and region.site is not None and _in_arm(case, region.site, chosen)
@@ -112,6 +108,11 @@ def _victim(case: Case, decision: Decision, reduction: Node) -> Node | None:
 def _in_arm(case: Case, number: int, chosen: tuple[str, int, int]) -> bool:
     site = case.graph._site_by_id.get(number)
     return site is not None and site.file == chosen[0] and any((b.line, b.column) == chosen[1:] for b in site.branches)
+
+
+def _of_rows(case: Case, family: set[int]) -> bool:
+    """Whether rows of the family have entries of their own."""
+    return any(len(case.graph.values[out].shape) > 1 for each in family for out in case.graph.nodes[each].outputs)
 
 
 def _spread(case: Case, reduction: Node) -> bool:
@@ -137,7 +138,8 @@ def _finding(case: Case, decision: Decision, reduction: Node, victim: Node) -> F
             f" {what} over {rows} rows, and one outcome goes for all of them."
         )
         cure = (
-            "Decide for each row (`torch.where` with a condition of one entry a row), or write the model for one example"
+            "Decide for each row (`torch.where` with a condition of one entry a row), or write the model for"
+            " one example"
             " and run it with `plait.batch`."
         )
     return case.finding(

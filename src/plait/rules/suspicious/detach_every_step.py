@@ -24,6 +24,7 @@ connected through another value, and loops over different layers (training layer
 Sources: yhs968/pyGRU4REC#8; OpenNMT/OpenNMT-py#1148.
 """
 
+import itertools
 from collections.abc import Iterator
 
 from plait.graph import Node
@@ -66,17 +67,15 @@ def check(case: Case) -> Iterator[Finding | None]:
 
 def _cut_sites(rounds: list[list[Node]]) -> list[int]:
     return list(dict.fromkeys(
-        node.site for node in rounds[1] if node.cut in ("detach", "data") and node.site is not None and not node.in_backward
+        node.site for node in rounds[1]
+        if node.cut in ("detach", "data") and node.site is not None and not node.in_backward
     ))  # fmt: skip
 
 
 def _carries(case: Case, cuts: list[Node | None]) -> bool:
     """Whether what is cut in a round comes from what was cut in the round before."""
     found = [each for each in cuts if each is not None]
-    for before, after in zip(found, found[1:]):
-        if after.id not in case.below(before.id):
-            return False
-    return True
+    return all(after.id in case.below(before.id) for before, after in itertools.pairwise(found))
 
 
 def _only_way(case: Case, rounds: list[list[Node]], cuts: list[Node | None]) -> bool:

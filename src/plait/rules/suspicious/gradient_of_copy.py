@@ -83,6 +83,12 @@ def _home(case: Case, value: int) -> tuple[Case, int]:
 
 
 def _reached(case: Case, value: int) -> bool:
-    """Whether a backward pass went through a value."""
+    """Whether a backward pass went through a value, in the step that made it or in one that carried it."""
     grad_fn = case.graph.values[value].grad_fn
+    site = case.maker(value).site
+    for other in case.run.cases:
+        carried = [n.id for n in other.graph.nodes if n.kind == "input" and n.op == "carried" and n.site == site]
+        roots = [other.graph.values[root].node for each in other.graph.backwards for root in each.roots]
+        if site is not None and carried and roots and not other.above(*roots).isdisjoint(carried):
+            return True
     return any(grad_fn in case.reach(root).nodes for each in case.graph.backwards for root in each.roots)

@@ -1,6 +1,7 @@
 """A custom Function saves an intermediate, and its gradient is differentiated again.
 
-What it finds: tensors given to `save_for_backward` that are neither inputs nor outputs of the function, where a pass with
+What it finds: tensors given to `save_for_backward` that are neither inputs nor outputs of the function, where a pass
+with
 `create_graph=True` goes through it.
 
 Why it matters: the intermediate has no graph to the input, so a part of the second derivative is missing. Nothing is
@@ -45,7 +46,8 @@ def check(case: Case) -> Iterator[Finding | None]:
             continue
         count = int(dict(event.facts).get("tensors", 1))
         yield case.finding(
-            f"`{event.detail}` saves {plural(count, 'tensor')}{at(case.site(event))} that {'is' if count == 1 else 'are'}"
+            f"`{event.detail}` saves {plural(count, 'tensor')}{at(case.site(event))} that"
+            f" {'is' if count == 1 else 'are'}"
             f" neither input nor output, and the pass{at(case.site(twice[0]))} differentiates through it with"
             " `create_graph=True`.",
             "What was saved has no graph to the inputs, so its part of the second derivative is silently 0.",

@@ -101,7 +101,7 @@ def _last(node: Node, rank: int) -> int | None:
 def _reduced(node: Node, shape: tuple[int, ...], out: tuple[int, ...]) -> set[int]:
     if not out or (len(out) == len(shape) and all(each == 1 for each in out)):
         return set(range(len(shape)))
-    dims = [part for part in node.arguments.replace("dim=", "").replace("[", "").replace("]", "").split(",")]
+    dims = list(node.arguments.replace("dim=", "").replace("[", "").replace("]", "").split(","))
     numbers = {int(part) % len(shape) for part in (each.strip() for each in dims) if part.lstrip("-").isdigit()}
     return numbers if len(shape) - len(numbers) == len(out) or len(out) == len(shape) else set()
 

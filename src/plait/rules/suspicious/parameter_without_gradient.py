@@ -115,7 +115,8 @@ def _never_used(run: Run, unused: list[Leaf]) -> Iterator[Finding]:
             why = ": no call of the run used " + _them(unused)
         yield run.finding(
             f"{listed(names)} of `{model}` never got a gradient{why}.",
-            f"{plural(len(unused), 'parameter')} of a model that trains {'keeps its' if len(unused) == 1 else 'keep their'}"
+            f"{plural(len(unused), 'parameter')} of a model that trains"
+            f" {'keeps its' if len(unused) == 1 else 'keep their'}"
             " first values; DistributedDataParallel would wait for them.",
             "Call this part, or freeze it with `requires_grad_(False)` and leave it out of the optimizer.",
             [Where.of("decision", site), Where.of("backward", backward)], steps=case.steps, graph=case.number,

@@ -2,7 +2,8 @@
 
 What it finds: `register_backward_hook` on a module whose forward runs several operations.
 
-Why it matters: `grad_input` holds the gradients of the inputs of the last operation, not of the module's inputs. Nothing
+Why it matters: `grad_input` holds the gradients of the inputs of the last operation, not of the module's inputs.
+Nothing
 is raised.
 
 Example::

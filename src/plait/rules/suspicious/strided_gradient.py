@@ -2,7 +2,8 @@
 
 What it finds: `as_strided` (or a view of raw memory) on the gradient that a custom backward was given.
 
-Why it matters: gradients come expanded or transposed (the gradient of `sum` has stride 0), so reading them row after row
+Why it matters: gradients come expanded or transposed (the gradient of `sum` has stride 0), so reading them row after
+row
 gives wrong numbers, silently.
 
 Example::
@@ -35,8 +36,11 @@ def check(case: Case) -> Iterator[Finding | None]:
         if not node.in_backward or op_name(node.op) != "as_strided" or not node.inputs:
             continue
         maker = case.maker(node.inputs[0].value)
-        frame = next((r for r in case.regions_above(node.region) if r.kind == "frame"), None)
-        if maker.kind != "input" or frame is None or not frame.label.endswith(".backward"):
+        frame = next(
+            (r for r in case.regions_above(node.region) if r.kind == "frame" and r.label.endswith(".backward")), None
+        )
+        inside = {region.id for region in case.regions_above(maker.region)}
+        if frame is None or frame.id in inside:
             continue
         yield case.finding(
             f"{says(case.graph, node)}{at(case.site(node))} reads the memory of the gradient that"

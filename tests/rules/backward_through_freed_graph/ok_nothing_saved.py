@@ -1,0 +1,7 @@
+# backward-through-freed-graph: nothing to find
+import torch
+
+x = torch.ones(3, requires_grad=True)
+y = x + 1
+y.sum().backward()
+y.sum().backward()

@@ -1,0 +1,18 @@
+# intermediate-saved: nothing to find
+import torch
+
+
+class Gelu(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        s = torch.sigmoid(1.7 * x)
+        ctx.save_for_backward(x, s)
+        return x * s
+
+    @staticmethod
+    def backward(ctx, g):
+        x, s = ctx.saved_tensors
+        return g * (s + 1.7 * x * s * (1 - s))
+
+
+Gelu.apply(torch.ones(3, requires_grad=True)).sum().backward()

@@ -1,0 +1,17 @@
+# parameters-depend-on-branch: nothing to find
+import torch
+from torch import nn
+
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.a, self.b = nn.Linear(2, 2), nn.Linear(2, 2)
+
+    def forward(self, x):
+        return self.a(x) if x.sum() > -1e9 else self.b(x)
+
+
+net = Net()
+for sign in (1, -1):
+    net(sign * torch.ones(1, 2)).sum().backward()

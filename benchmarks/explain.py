@@ -2,9 +2,10 @@
 
     python benchmarks/explain.py [FOLDER]
 
-Each program is recorded as it stands (with gradients measured) in a process of its own. The table below says, in our own
-words, what has to be said of each and at which line; a program counts if a rule of that kind names that line. Programs
-that need a second run of the model (`plait.check`), a difference of two runs, or that test the batcher are listed apart.
+Each program is recorded as it stands (with gradients measured) in a process of its own. The table below says, in
+our own words, what has to be said of each and at which line; a program counts if a rule of that kind names that
+line. Programs that need a second run of the model (`plait.check`), a difference of two runs, or that test the
+batcher are listed apart.
 """
 
 from __future__ import annotations

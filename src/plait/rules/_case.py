@@ -15,7 +15,7 @@ from plait.graph._walk import sources
 from plait.recording import Recording, Step
 from plait.rules._rule import Category, Finding, Where
 
-BUDGET = 120_000  # rows of graphs that are looked at; of the others only the numbers of their steps
+BUDGET = 30_000  # rows of graphs that are looked at; of the others only the numbers of their steps
 FEW = 5  # steps that a finding names
 
 

@@ -15,6 +15,9 @@ _SPREAD = {"std", "var", "std_mean", "var_mean"}
 _LOGS = {"logaddexp", "logsumexp", "softmax", "log_softmax", "logcumsumexp", "logaddexp2"}
 _SELECTS = {"where", "masked_fill", "masked_fill_", "mul", "getitem", "masked_select", "index_select", "gather"}
 
+# Operations that have a point without a finite slope.
+SINGULAR = frozenset(_AT_ZERO | _SPREAD | _LOGS)
+
 
 def reason(case: Case, known: Elements, node: Node, value: int, bad: list[int]) -> tuple[str, str]:
     """(why, what to do instead)."""

@@ -89,6 +89,8 @@ def _jumps(case: Case, known: Elements) -> Iterator[tuple[Node, float, float, in
         if behind is None or not all(map(is_finite, behind)) or not largest(behind) > 0:
             continue
         for edge in node.inputs:
+            if len(case.users[case.graph.values[edge.value].node]) > 1:
+                continue  # its gradient is a sum over several uses
             front = known.gradient(edge.value)
             if front is None or not all(map(is_finite, front)) or _scaled(case, node):
                 continue

@@ -29,7 +29,7 @@ from plait.graph import Node
 from plait.graph._notation import op_name
 from plait.rules._case import Case
 from plait.rules._elements import Elements, elements, is_finite, round_of
-from plait.rules._reasons import reason
+from plait.rules._reasons import SINGULAR, reason
 from plait.rules._rule import Finding
 from plait.rules._words import at, name, plural, says
 
@@ -49,15 +49,16 @@ def _from_samples(case: Case, known: Elements) -> tuple[Node, int] | None:
     graph = case.graph
     bad = [value for value in known.gradients if known.finite_gradient(value) is False]
     for value in sorted(bad, reverse=True):
-        for user in reversed(case.users[graph.values[value].node]):
-            node = graph.nodes[user]
-            if node.in_backward or not any(edge.value == value for edge in node.inputs):
-                continue
-            behind = [known.finite_gradient(out) for out in node.outputs if out in known.gradients]
-            if behind and all(behind):
-                return node, value
-            if not behind and not graph.values[node.outputs[0]].shape and node.id in _roots(case):
-                return node, value
+        users = [graph.nodes[user] for user in case.users[graph.values[value].node]]
+        users = [node for node in users if not node.in_backward and any(edge.value == value for edge in node.inputs)]
+        behind = {
+            node.id: [known.finite_gradient(out) for out in node.outputs if out in known.gradients] for node in users
+        }
+        if any(False in each for each in behind.values()):
+            continue  # it came from further behind
+        born = [node for node in users if behind[node.id] or node.id in _roots(case)]
+        if born:
+            return next((node for node in reversed(born) if op_name(node.op) in SINGULAR), born[-1]), value
     return None
 
 

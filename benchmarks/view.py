@@ -1,10 +1,11 @@
 """How long the page of a large recording takes: written, opened, unfolded, searched, scrolled.
 
-python benchmarks/view.py             100,000 nodes in one step; 10,000 steps with 40 variants; other viewers if installed
+python benchmarks/view.py             100,000 nodes in one step; 10,000 steps with 40 variants; other viewers
 python benchmarks/view.py --quick     a tenth of it
 
 The recordings are written row by row, as the recorder would, so no torch is needed for plait's own numbers; the other
-viewers (torchview with Graphviz, torchlens) run the same network in torch, each with a limit of 120 s.
+viewers (torchview with Graphviz, torchlens) run the same network in torch, each with a limit of 120 s and only
+if it is installed.
 """
 
 from __future__ import annotations
@@ -57,7 +58,8 @@ net, xs, out = Net(), torch.randn(int(sys.argv[1]), 1, 4), sys.argv[2]
 start = time.perf_counter()
 """
 OTHERS = {
-    "torchview + Graphviz": "import torchview\n" + NETWORK + "torchview.draw_graph(net, input_data=xs, expand_nested=True)"
+    "torchview + Graphviz": "import torchview\n" + NETWORK + "torchview.draw_graph("
+    "net, input_data=xs, expand_nested=True)"
     ".visual_graph.render(out, format='svg')\nprint(time.perf_counter() - start)",
     "torchlens": "import torchlens\n" + NETWORK + "log = torchlens.log_forward_pass(net, xs, vis_opt='unrolled',"
     " vis_outpath=out, vis_save_only=True, vis_fileformat='svg')\nprint(time.perf_counter() - start)",
@@ -77,7 +79,8 @@ def long_step(rounds: int) -> Tape:
         x = tape.op("unbind", xs, out=made, site=tape.site(3, "xs", opcode="FOR_ITER"), bases=(0,))
         h = tape.op(
             "rnn_tanh_cell", tape.to(x), tape.to(h), weight, out=made, site=tape.site(4, "cell(x, h)"),
-            backward=(("AddmmBackward0", (ParentRow("leaf", *weight, 0),)), ("TanhBackward0", (ParentRow("node", 0, 0, 0),))),
+            backward=(("AddmmBackward0", (ParentRow("leaf", *weight, 0),)),
+                      ("TanhBackward0", (ParentRow("node", 0, 0, 0),))),
             saved=(("result", "output", 0, 16),),
         )  # fmt: skip
         mean = tape.op("mean", tape.to(h), out=scalar, site=tape.site(5, "h.mean()"))
@@ -186,7 +189,8 @@ SEARCH = """async () => {
 }"""
 SCROLL = """async () => {
   const canvas = document.querySelector('canvas.strips'), frame = () => new Promise(requestAnimationFrame);
-  const wheel = (x, y) => canvas.dispatchEvent(new WheelEvent('wheel', { deltaX: x, deltaY: y, clientX: 400, cancelable: true }));
+  const wheel = (x, y) => canvas.dispatchEvent(new WheelEvent('wheel',
+    { deltaX: x, deltaY: y, clientX: 400, cancelable: true }));
   for (let k = 0; k < 4; k++) { wheel(0, -300); await frame(); }
   const start = performance.now();
   for (let k = 0; k < 120; k++) { wheel(k < 60 ? 60 : -60, 0); await frame(); }

@@ -47,7 +47,7 @@ def imports_of(path: Path) -> set[str]:
             parts = name.split(".")
             if parts[0] == "torch":
                 found.add("torch")
-            elif parts[0] == "plait" and len(parts) > 1:
+            elif parts[0] == "plait" and len(parts) > 1 and parts[1] != "__version__":
                 found.add(parts[1])
         stack += ast.iter_child_nodes(node)
     return found

@@ -194,3 +194,10 @@ def test_view_is_a_page_in_a_frame_of_its_own(tmp_path: Path) -> None:
     saved = shown.save(tmp_path / "page.html")
     assert chunks(saved.read_text())["head"] == chunks(unescape(cell))["head"]
     assert ".open() shows it" in repr(shown)
+
+
+def test_the_fixtures_of_the_page_are_current() -> None:
+    from web.make_fixture import FOLDER, texts
+
+    for name, text in texts().items():
+        assert (FOLDER / name).read_text(encoding="utf-8") == text, "run python tests/web/make_fixture.py"

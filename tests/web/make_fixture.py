@@ -1,4 +1,4 @@
-"""Writes `web/test/*.json`: what Python sends for hand-made recordings, so that the TypeScript is tested on the real wire.
+"""Writes `web/test/*.json`: what Python sends for hand-made recordings, so that the page is tested on the real wire.
 
 python tests/web/make_fixture.py           writes them
 python tests/web/make_fixture.py --check   says whether they are current

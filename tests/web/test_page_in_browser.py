@@ -63,13 +63,16 @@ def test_the_graph_of_the_page_is_that_of_the_recording(browser: Any, folder: Pa
             read = json.loads(
                 tab.evaluate(
                     """async (step) => {
-                      const store = plaitPage.store, g = await store.stepGraph(step), reads = await store.readings(step);
+                      const store = plaitPage.store, g = await store.stepGraph(step);
+                      const reads = await store.readings(step), made = g.wire.decisions;
                       const each = (n, f) => Array.from({length: n}, (_, k) => f(k));
                       return JSON.stringify({
-                        nodes: each(g.size, n => [g.op(n), g.isInput(n), g.outputsOf(n), g.site[n], g.cut(n), g.argumentsOf(n)]),
+                        nodes: each(g.size, n => [g.op(n), g.isInput(n), g.outputsOf(n), g.site[n],
+                                                  g.cut(n), g.argumentsOf(n)]),
                         edges: each(g.size, n => [...g.inputs(n)].map((v, k) => [v, g.position(n, k)])),
-                        values: g.wire.values.node.map((_, v) => [g.valueNode[v], g.typeText(v), g.valueName(v), g.valueGrad[v]]),
-                        decisions: g.wire.decisions.how.map((_, d) => [g.decisionValue[d], g.wire.decisions.outcome[d]]),
+                        values: g.wire.values.node.map((_, v) => [g.valueNode[v], g.typeText(v), g.valueName(v),
+                                                              g.valueGrad[v]]),
+                        decisions: made.how.map((_, d) => [g.decisionValue[d], made.outcome[d]]),
                         reads: reads.map(r => r.value),
                       });
                     }""",
@@ -79,7 +82,8 @@ def test_the_graph_of_the_page_is_that_of_the_recording(browser: Any, folder: Pa
             from plait.graph._notation import op_name, value_name, value_type
 
             assert read["nodes"] == [
-                [op_name(n.op), n.kind == "input", list(n.outputs), -1 if n.site is None else n.site, n.cut or "", n.arguments]
+                [op_name(n.op), n.kind == "input", list(n.outputs), -1 if n.site is None else n.site,
+                 n.cut or "", n.arguments]
                 for n in graph.nodes
             ]  # fmt: skip
             assert read["edges"] == [[[e.value, e.position] for e in n.inputs] for n in graph.nodes]
@@ -116,7 +120,8 @@ def test_the_boxes_are_the_folds_of_the_recording(browser: Any, folder: Path, st
         assert shown.get(kind, 0) == count, kind
     # Every drawn arrow is an edge between nodes of the two folds, and every edge is drawn.
     drawn = set(map(tuple, tab.evaluate(
-        "() => [...document.querySelectorAll('.edge.flow, .edge.back')].map(e => [e.dataset.from, e.dataset.to])")))  # fmt: skip
+        "() => [...document.querySelectorAll('.edge.flow, .edge.back')]"
+        ".map(e => [e.dataset.from, e.dataset.to])")))  # fmt: skip
     fold_of = tab.evaluate("async (step) => [...(await plaitPage.store.stepGraph(step)).foldOfNode]", step)
     wanted = {
         (f"f{fold_of[graph.values[edge.value].node]}", f"f{fold_of[node.id]}")

@@ -232,14 +232,14 @@ class Patches:
             if callable(kwargs.get("closure")):
                 kwargs["closure"] = self._closure(kwargs["closure"])
             if record.tape.values == "stats":
-                record.steps_keeper.grad_norm = record.tape.guarded(_gradient_norm, optimizer)
+                record.steps_keeper.grad_norm = self._quietly(record.tape.guarded, _gradient_norm, optimizer)
             record.steps_keeper.optimizers_seen = record.in_optimizer = True
             try:
                 result = self._quietly(original, optimizer, *args, **kwargs)
             finally:
                 record.in_optimizer = False
             if self._here():
-                record.tape.guarded(self._optimizer_event, optimizer, sys._getframe(1))
+                self._quietly(record.tape.guarded, self._optimizer_event, optimizer, sys._getframe(1))
             return result
 
         step._plait_record = record  # type: ignore[attr-defined]

@@ -73,7 +73,7 @@ class Steps:
         self._written = (0, 0, 0, 0)
         self._counts_written: list[int] = []
         self._last_flush = self._begin
-        tape.on_armed = self.close
+        tape.on_armed = self.goes_on
         tape.on_deadline = self.tick
 
     # -- what happens in a step -----------------------------------------------------------------------------------
@@ -86,9 +86,6 @@ class Steps:
     def backward_done(self, site: int | None, create_graph: bool) -> None:
         """A backward pass is over. It ends the step unless an optimizer is at work, or its result goes on."""
         self._end = self.mark(site)
-        if not self.optimizers_seen and not self._looked_for_optimizers:
-            self._looked_for_optimizers = True
-            self.optimizers_seen = self.find_optimizers()
         self.tape.armed = not self.optimizers_seen and not create_graph
 
     def optimizer_done(self, site: int | None) -> None:
@@ -108,13 +105,25 @@ class Steps:
     def call_begins(self, caller: Any) -> None:
         """A module is called, from the frame `caller`, that no module called."""
         if self.tape.armed:
-            self.close()
+            self.goes_on()
         pending = len(self._calls)
         if pending >= CALLS_TOGETHER and not self.watch.count:
             alone = self.tape.no_graph_built() or (not self.watch.ever and pending >= MOST_CALLS)
             if alone:
                 self.close()
         self._calls.append(self.mark(self.tape.site_of(caller)))
+
+    def goes_on(self) -> None:
+        """The program works on after what may have ended a step."""
+        if not self.optimizers_seen and not self._looked_for_optimizers:
+            # The first backward pass that no optimizer followed: it may still gather gradients for one that was made
+            # before the recording. The search goes through everything that lives, so it is made once, and only here.
+            self._looked_for_optimizers = True
+            self.optimizers_seen = self.find_optimizers()
+            if self.optimizers_seen:
+                self.tape.armed = False
+                return
+        self.close()
 
     # -- the end of a step ----------------------------------------------------------------------------------------
 

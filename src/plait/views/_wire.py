@@ -111,7 +111,7 @@ def _or(number: int | None) -> int:
 
 def _nodes(graph: Graph, text: Table) -> Columns:
     kept = saved_by_node(graph)
-    ops = {op: text(op_name(op)) for op in {node.op for node in graph.nodes}}
+    ops = {op: text(op_name(op)) for op in dict.fromkeys(node.op for node in graph.nodes)}
     arguments, positions, saved, writes = [], [], [], []
     for node in graph.nodes:
         # An argument as its distance from the first value of its own node: the same in every round.

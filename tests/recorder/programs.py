@@ -400,3 +400,16 @@ def gradient_penalty_gan() -> Any:
         (-critic(generator(torch.randn(4, 2))).mean()).backward()
         one.step()
     return generator, critic
+
+
+@program
+def refused_export() -> Any:
+    class Deciding(nn.Module):
+        def forward(self, x: Tensor) -> Tensor:
+            return x * 2 if x.sum() > 0 else x
+
+    try:
+        torch.export.export(Deciding(), (torch.ones(3),))
+    except Exception as error:
+        return type(error).__name__, str(error).split("Traceback")[0][:400]
+    return None

@@ -130,7 +130,12 @@ class BackwardWatch:
             pop_mode()
 
     def _note_loss(self, roots: Sequence[torch.Tensor], measure: bool) -> None:
-        if len(roots) == 1 and roots[0].numel() == 1 and (roots[0].device.type == "cpu" or measure):
+        if (
+            len(roots) == 1
+            and type(roots[0]) is torch.Tensor
+            and roots[0].numel() == 1
+            and (roots[0].device.type == "cpu" or measure)
+        ):
             value = roots[0].item()
             self.loss = float(value) if isinstance(value, (int, float)) else None
 

@@ -263,6 +263,8 @@ def _constant(argument: Any) -> str | None:
 def _is_number(side: Any) -> bool:
     """Whether a side of a comparison is a number that can be had without waiting for a device."""
     if isinstance(side, torch.Tensor):
+        if type(side) not in (torch.Tensor, torch.nn.Parameter):
+            return False  # a tensor that traces what is done to it (torch.export) must not be read
         return side.numel() == 1 and side.device.type == "cpu" and not side.is_complex()
     return isinstance(side, (bool, int, float))
 

@@ -53,6 +53,8 @@ def make_handler(tape: Tape, specials: dict[Any, Special]) -> Handler:
             place = entry[1]
             key.append(len(tokens) - place if place >= 0 else place)
             key.append(entry[2])
+            if kind is not Tensor and kind is not Parameter:
+                key.append(kind)
         elif kind is int:
             key.append(int)
             if not value_numbers:

@@ -66,6 +66,7 @@ class Leaves:
     def __init__(self) -> None:
         self._by_id: dict[int, _Leaf] = {}
         self._all: list[_Leaf] = []
+        self._owned: set[tuple[int, int]] = set()  # optimizers whose tensors are known
         self._changed: set[int] = set()
         self._used: dict[int, _Used] = {}
         self._sums: list[tuple[Any, Any, int]] = []
@@ -110,6 +111,10 @@ class Leaves:
 
     def owned(self, optimizer: torch.optim.Optimizer, groups: list[Any]) -> None:
         """An optimizer updates these tensors."""
+        key = id(optimizer), sum(len(group["params"]) for group in groups)
+        if key in self._owned:
+            return
+        self._owned.add(key)
         for group in groups:
             for each in group["params"]:
                 if isinstance(each, torch.Tensor) and each.requires_grad:

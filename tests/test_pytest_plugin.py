@@ -99,7 +99,7 @@ def test_graph(assert_same_graph):
 
 def test_marker(pytester):
     pytester.makepyfile(BAD_AND_GOOD)
-    result = pytester.runpytest("-p", "plait.pytest_plugin")
+    result = pytester.runpytest()
     result.assert_outcomes(passed=3, failed=2)
     text = result.stdout.str()
     assert "plait found something" in text and "test_marker.py:13" in text and "inplace-on-saved-tensor" in text
@@ -108,7 +108,7 @@ def test_marker(pytester):
 
 def test_fixtures(pytester):
     pytester.makepyfile(FIXTURES)
-    result = pytester.runpytest("-p", "plait.pytest_plugin")
+    result = pytester.runpytest()
     result.assert_outcomes(passed=3, failed=3)
     text = result.stdout.str()
     assert all(f"_ {name} _" in text for name in ("test_dependent", "test_padding_leaks", "test_no_gradients"))
@@ -119,7 +119,7 @@ def test_fixtures(pytester):
 def test_stored_graph(pytester):
     def run(values, sign, *options):
         pytester.makepyfile(test_it=GRAPH.replace("VALUES", str(values)).replace("SIGN", str(sign)))
-        return pytester.runpytest("-p", "plait.pytest_plugin", *options)
+        return pytester.runpytest(*options)
 
     missing = run(3, 1.0)
     missing.assert_outcomes(failed=1)
@@ -134,7 +134,7 @@ def test_stored_graph(pytester):
 
 def test_a_wrong_rule_is_one_sentence(pytester):
     pytester.makepyfile("import pytest\n@pytest.mark.plait('no-such-rule')\ndef test_a(): pass\n")
-    result = pytester.runpytest("-p", "plait.pytest_plugin")
+    result = pytester.runpytest()
     assert "no-such-rule" in result.stdout.str() and result.ret != pytest.ExitCode.OK
 
 

@@ -140,5 +140,5 @@ def test_a_wrong_rule_is_one_sentence(pytester):
 
 def test_nothing_happens_until_it_is_switched_on(pytester):
     pytester.makepyfile("import sys\ndef test_a(): assert 'plait.recorder' not in sys.modules\n")
-    result = pytester.runpytest_subprocess("-p", "plait.pytest_plugin")
+    result = pytester.runpytest_subprocess()
     result.assert_outcomes(passed=1)

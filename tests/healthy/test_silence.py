@@ -46,11 +46,7 @@ def test_healthy_program(path: Path) -> None:
     assert not (found := explain(path, [])), str(found)
 
 
-# The others take up to a minute each when they are recorded: run `plait explain examples/NAME.py` by hand.
-QUICK_EXAMPLES = [EXAMPLES / "branch.py", EXAMPLES / "first_graph.py"]
-
-
-@pytest.mark.parametrize("path", QUICK_EXAMPLES, ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", sorted(EXAMPLES.glob("[a-z]*.py")), ids=lambda path: path.stem)
 def test_example(path: Path) -> None:
     if path.name == "stocks.py":
         pytest.importorskip("arch")

@@ -106,7 +106,7 @@ def test_marker(pytester):
     assert "assert 1.0 == 2" in result.stdout.str()
 
 
-def test_fixtures(pytester):
+def test_assertions_as_fixtures(pytester):
     pytester.makepyfile(FIXTURES)
     result = pytester.runpytest()
     result.assert_outcomes(passed=3, failed=3)

@@ -130,6 +130,7 @@ class Tape:
         self.samples: list[tuple[int, int, str, Any]] = []
         self.compared: tuple[int, Any, Any, str] | None = None
         self.opaque: list[OpaqueCall] = []
+        self.batches: list[tuple[int, int, tuple[Any, ...]]] = []  # batched runs: place, number, row
         self.origins: dict[int, tuple[int, int, int]] = {}  # the k-th input -> the result of an earlier span it is
         self.first_number = sequence_number()
         # What stays from step to step.
@@ -541,6 +542,7 @@ class Tape:
         self.extra_nodes.clear()
         self.samples.clear()
         self.opaque.clear()
+        self.batches.clear()
         self.input_places.clear()
         self.bound.clear()
         self.leaves.of_step.clear()

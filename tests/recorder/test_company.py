@@ -16,7 +16,7 @@ from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 
 import plait
-from plait.recorder import _backward, _patches, _steps, _tape
+from plait.recorder import _backward, _calls, _patches, _steps, _tape
 from plait.recording import _writer
 
 
@@ -294,9 +294,9 @@ def test_data_loader_workers() -> None:
 # -- faults of plait itself --------------------------------------------------------------------------------------
 
 FAULTS: list[tuple[Any, str]] = [
-    (_tape.Tape, "switch"), (_tape.Tape, "site_of"), (_tape.Tape, "unknown"), (_tape.Tape, "entry"),
+    (_calls.CallStack, "switch"), (_calls.CallStack, "site_of"), (_tape.Tape, "unknown"), (_tape.Tape, "entry"),
     (_tape.Tape, "sample"), (_tape.Tape, "append"), (_tape.Tape, "clear"), (_tape.Tape, "mode_switched"),
-    (_tape.Tape, "_failed"), (_tape.Tape, "number_of"), (_tape.Tape, "name_of"),
+    (_tape, "note_error"), (_tape.Tape, "number_of"), (_tape.Tape, "name_of"),
     (_steps.Steps, "close"), (_steps.Steps, "mark"), (_steps.Steps, "call_begins"), (_steps.Steps, "zero_grad"),
     (_steps.Steps, "_cuts"), (_steps.Steps, "_keep"), (_steps.Steps, "tick"), (_steps.Steps, "flush"),
     (_steps.Steps, "backward_done"), (_steps.Steps, "finish"), (_steps, "saved_bytes"),
@@ -349,7 +349,7 @@ def test_a_fault_is_kept_in_the_file(monkeypatch: pytest.MonkeyPatch) -> None:
     with plait.record() as rec:
         (x * 2).sum().backward()
         rec.step()
-        monkeypatch.setattr(_tape.Tape, "site_of", None)
+        monkeypatch.setattr(_calls.CallStack, "site_of", None)
         program()
     assert rec.steps[0].loss == 4.0 and len(rec.steps) <= 2
     ((kind, text),) = rec.notes

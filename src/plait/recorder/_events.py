@@ -23,7 +23,7 @@ import torch
 from torch import nn
 
 from plait._torch import storage_key
-from plait.recorder._new_row import flat, tensors_in
+from plait.recorder._arguments import flat, tensors_in
 from plait.recorder._sites import Sites
 
 if TYPE_CHECKING:
@@ -63,7 +63,7 @@ def _note_norm(tape: Tape, parameters: list[torch.Tensor], norm: float) -> None:
         return
     bad = [each for each in parameters if each.grad is not None and not bool(torch.isfinite(each.grad).all())]
     names = ", ".join(tape.name_of(each) or f"a tensor of shape {list(each.shape)}" for each in bad[:3])
-    site = tape.site_of(sys._getframe(3))
+    site = tape.calls.site_of(sys._getframe(3))
     for each in bad:
         tape.entry(each)
     tape.event("clip", site, bad, names, nonfinite=len(bad), tensors=len(parameters), norm=str(norm))
@@ -73,7 +73,7 @@ def _module_hook(patches: Patches, tape: Tape, original: Any) -> Any:
     @functools.wraps(original)
     def register(module: nn.Module, hook: Any) -> Any:
         if patches._here():
-            tape.event("module_hook", tape.site_of(sys._getframe(1)), (), type(module).__name__,
+            tape.event("module_hook", tape.calls.site_of(sys._getframe(1)), (), type(module).__name__,
                        parts=sum(1 for _ in module.children()))  # fmt: skip
         return original(module, hook)
 
@@ -84,7 +84,7 @@ def _symbolic(patches: Patches, tape: Tape, original: Any, what: str) -> Any:
     @functools.wraps(original)
     def asked(tracer: Any, proxy: Any) -> Any:
         if patches._here():
-            tape.event("symbolic", tape.site_of(sys._getframe(1)), (), what)
+            tape.event("symbolic", tape.calls.site_of(sys._getframe(1)), (), what)
         return original(tracer, proxy)
 
     return asked
@@ -94,7 +94,7 @@ def function_applied(
     tape: Tape, cls: Any, args: tuple[Any, ...], kwargs: dict[str, Any], result: Any, frame: Any
 ) -> None:
     """Look at what a custom Function kept."""
-    site = tape.site_of(frame)
+    site = tape.calls.site_of(frame)
     outputs = list(flat(result))
     node = next((each.grad_fn for each in outputs if each.requires_grad and each.grad_fn is not None), None)
     if node is None or type(node).__name__ != f"{cls.__name__}Backward":

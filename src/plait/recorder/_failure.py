@@ -18,10 +18,12 @@ import torch
 from plait._torch import node_number, storage_key, transforms_active
 from plait.graph import Graph, Hashes, Scope, Site, build
 from plait.graph._rows import OpRow
+from plait.recorder._arguments import tensors_in
 from plait.recorder._backward import _arguments
+from plait.recorder._entries import PORTS
 from plait.recorder._functions import READS, plain_name
-from plait.recorder._new_row import tensors_in
-from plait.recorder._tape import PORTS, Span, Tape
+from plait.recorder._spans import Span
+from plait.recorder._tape import Tape
 from plait.recording._failure import Broken, Facts, Failure, Target, Window
 
 MOST_NODES: Final = 200_000  # backward nodes looked at for one error
@@ -146,7 +148,7 @@ class _Past:
 
     def __init__(self, tape: Tape) -> None:
         self._tape = tape
-        self._spans: list[Span] = [*tape.past, tape.open_span()]
+        self._spans: list[Span] = tape.spans.all()
         self._rows = [each.row for each in tape.rows]
         self._sites = _Sites(tape)
         self._nodes: list[dict[int, int]] = [self._node_numbers(span) for span in self._spans]

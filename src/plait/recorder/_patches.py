@@ -21,12 +21,13 @@ from torch import nn
 from torch.overrides import TorchFunctionMode
 
 from plait._torch import pop_mode, push_mode, put_back, sequence_number, take_out, transforms_active
+from plait.recorder._arguments import flat, tensors_in
 from plait.recorder._events import function_applied
 from plait.recorder._events import install as install_events
 from plait.recorder._functions import looks
-from plait.recorder._new_row import Named, flat, new_row, tensors_in
+from plait.recorder._new_row import Named, new_row, place_result
+from plait.recorder._opaque import OpaqueCall
 from plait.recorder._sites import LIBRARY, LOADING, MODULE_CALL, UNSEEN
-from plait.recorder._tape import OpaqueCall
 from plait.recorder._warnings import relocating
 
 if TYPE_CHECKING:
@@ -138,7 +139,7 @@ class Patches:
                 return original(self, *args, **kwargs)
             except Exception as error:
                 if len(stack) == 2:
-                    record.failures_keeper.module_failed(self, error, tape.site_of(frame_of(1)))
+                    record.failures_keeper.module_failed(self, error, tape.calls.site_of(frame_of(1)))
                 raise
             finally:
                 stack.pop()
@@ -177,7 +178,7 @@ class Patches:
         tape = self._record.tape
         if tape.armed:
             tape.on_armed()
-        site = tape.site_of(frame)
+        site = tape.calls.site_of(frame)
         for _, tensor in tensors_in(args, kwargs):
             tape.entry(tensor)
         return site
@@ -188,7 +189,7 @@ class Patches:
         tape = self._record.tape
         here = len(tape.tokens)
         made = new_row(tape, None, Named(name), args, kwargs, result, site, torch.is_grad_enabled(), before)
-        tape.place_result(made, here, before, args, kwargs, result)
+        place_result(tape, made, here, before, args, kwargs, result)
 
     def _apply(self, original: Any) -> Any:
         @functools.wraps(original)
@@ -283,7 +284,9 @@ class Patches:
             tensors = [given] if isinstance(given, torch.Tensor) else list(given or ()) if _countable(given) else []
             copies = [each for each in tensors if isinstance(each, torch.Tensor) and each.grad_fn is not None]
             if copies:
-                tape.event("optimizer_of_results", tape.site_of(sys._getframe(1)), copies, type(optimizer).__name__)
+                tape.event(
+                    "optimizer_of_results", tape.calls.site_of(sys._getframe(1)), copies, type(optimizer).__name__
+                )
             original(optimizer, group)
             tape.leaves.owned(optimizer, optimizer.param_groups[-1:])
             return
@@ -324,7 +327,7 @@ class Patches:
 
     def _optimizer_event(self, optimizer: Any, frame: Any) -> None:
         tape = self._record.tape
-        site = tape.site_of(frame)
+        site = tape.calls.site_of(frame)
         parameters = [each for group in optimizer.param_groups for each in group["params"]]
         tape.leaves.owned(optimizer, optimizer.param_groups)
         stale, missing = tape.leaves.updated(parameters)
@@ -366,7 +369,7 @@ class Patches:
         function = frame.f_locals.get("fn")
         name = f"compiled {getattr(function, '__name__', 'function')}"
         arguments = frame.f_locals.get("args", ()), frame.f_locals.get("kwargs", {})
-        site = tape.site_of(frame)
+        site = tape.calls.site_of(frame)
         entries = tuple(tape.entry(tensor) for _, tensor in tensors_in(*arguments))
         return OpaqueCall(name, site, tape.scopes.stack[-1], entries, sequence_number(), 0)
 

@@ -98,7 +98,7 @@ class Record(Recording):
         self.active = True
         self.recording_thread = threading.get_ident()
         tape = self.tape
-        tape.root = id(_program_frame(tape.sites, sys._getframe(1)))
+        tape.calls.root = id(_program_frame(tape.sites, sys._getframe(1)))
         tape.grad, tape.inference = torch.is_grad_enabled(), torch.is_inference_mode_enabled()
         tape.circumstances = 4 * tape.inference
         self.mode.__torch_function__ = self._handler  # type: ignore[method-assign]

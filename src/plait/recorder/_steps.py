@@ -81,7 +81,7 @@ class Steps:
     def mark(self, site: int | None) -> Mark:
         """This moment."""
         tape = self.tape
-        return Mark(len(tape.tokens), [(each.place, each.site) for each in tape.stack], site)
+        return Mark(len(tape.tokens), [(each.place, each.site) for each in tape.calls.stack], site)
 
     def backward_done(self, site: int | None, create_graph: bool) -> None:
         """A backward pass is over. It ends the step unless an optimizer is at work, or its result goes on."""
@@ -100,7 +100,7 @@ class Steps:
         if tape.armed and self._zeroed:
             self.close()
         self._zeroed = True
-        tape.append(EventRow("zero_grad", owner, tape.site_of(frame), ()))
+        tape.append(EventRow("zero_grad", owner, tape.calls.site_of(frame), ()))
 
     def call_begins(self, caller: Any) -> None:
         """A module is called, from the frame `caller`, that no module called."""
@@ -111,7 +111,7 @@ class Steps:
             alone = self.tape.no_graph_built() or (not self.watch.ever and pending >= MOST_CALLS)
             if alone:
                 self.close()
-        self._calls.append(self.mark(self.tape.site_of(caller)))
+        self._calls.append(self.mark(self.tape.calls.site_of(caller)))
 
     def goes_on(self) -> None:
         """The program works on after what may have ended a step."""

@@ -97,7 +97,7 @@ def make_gradient_look(tape: Tape) -> dict[Any, Any]:
 
 
 def make_mode_switch(tape: Tape) -> Any:
-    """The handler of `torch._C._set_grad_enabled`, which `no_grad` and `enable_grad` call on their way in and out."""
+    """The handler of `set_grad_enabled`, which `no_grad` and `enable_grad` call on their way in and out."""
 
     def switched(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], frame: Any) -> Any:
         result = func(*args, **kwargs)

@@ -15,7 +15,7 @@ from typing import Any, Final
 
 import torch
 
-from plait._torch import node_number, storage_key, transforms_active
+from plait._torch import DisableTorchFunction, is_wrapped, node_number, storage_key, transforms_active
 from plait.graph import Graph, Hashes, Scope, Site, build
 from plait.graph._rows import OpRow
 from plait.recorder._arguments import tensors_in
@@ -65,7 +65,7 @@ class Failures:
 
     def _explain(self, error: Exception, gather: Callable[[], Facts | None]) -> None:
         try:
-            with torch._C.DisableTorchFunction(), torch.no_grad():
+            with DisableTorchFunction(), torch.no_grad():
                 facts = gather()
             failure = None if facts is None or self.explain is None else self.explain(facts)
             if failure is None:
@@ -274,8 +274,7 @@ class _Past:
         value = None
         if entry is not None and entry[0]() is tensor:
             value = self._value(len(self._spans) - 1, entry[1], entry[2] % PORTS)
-        functorch = torch._C._functorch
-        batched = bool(functorch.is_functorch_wrapped_tensor(tensor))
+        batched = is_wrapped(tensor)
         base = tensor._base if not batched and tensor._is_view() else None
         overlapping = not batched and any(
             stride == 0 and size > 1 for stride, size in zip(tensor.stride(), tensor.shape)

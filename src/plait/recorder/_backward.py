@@ -72,7 +72,7 @@ class BackwardWatch:
         tape = self._tape
         if tape.backward_depth:  # `Tensor.backward` calls `autograd.backward`; a checkpoint calls it inside a pass
             return self._opened(func, args, kwargs)
-        call = _Call(func, *_arguments(func, args, kwargs))
+        call = _Call(func, *pass_arguments(func, args, kwargs))
         site, watched = tape.guarded(self._begin, call, frame) or (None, [])
         tape.backward_depth += 1
         tape.circumstances |= 2
@@ -228,7 +228,7 @@ def _norm(gradients: Sequence[torch.Tensor | None]) -> float | None:
     return float(sum(torch.linalg.vector_norm(each.double()).item() ** 2 for each in floating) ** 0.5)
 
 
-def _arguments(
+def pass_arguments(
     func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> tuple[list[torch.Tensor], list[torch.Tensor], bool, bool]:
     """(roots, inputs, retain_graph, create_graph) of a call of `backward` or `grad`."""

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from plait.batching import _torch_private as private
+from plait import _torch as private
 from plait.batching._current import local
 from plait.batching._examples import Spread, regroup, spread
 from plait.batching._lanes import Lanes
@@ -144,7 +144,7 @@ def run(
     report.examples = given.count
     if local.rt is not None:
         return _loop(func, options, report, given, "it was called inside of another plait.batch")
-    if private.in_functorch():
+    if private.transforms_active():
         return _loop(func, options, report, given, "it was called inside of a torch.func transform")
     parameters = _parameters(func) if options.all_parameters else []
     rt = LaneRuntime(report, options.randomness, given.device, _namer(func))

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import nn
 
-from plait.batching import _torch_private as private
+from plait import _torch as private
 from plait.batching._build import build_call, fast_key
 from plait.batching._current import local
 from plait.batching._lazy import INPUT, BatchError, Lazy

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 
@@ -25,49 +26,28 @@ class LazyBase:
         self.extra = extra
 
 
+@dataclass(slots=True, eq=False, repr=False)
 class Entry:
     """What a call seen before needs: its signature, and the metas of its results."""
 
-    __slots__ = ("length", "metas", "offs", "rows", "sig", "single", "wrap")
-
-    def __init__(
-        self,
-        sig: int,
-        length: int,
-        rows: int,
-        offs: tuple[int, ...],
-        metas: tuple[Any, ...],
-        single: int,
-        wrap: Any,
-    ) -> None:
-        self.sig = sig
-        self.length = length
-        self.rows = rows
-        self.offs = offs
-        self.metas = metas
-        self.single = single
-        self.wrap = wrap
+    sig: int
+    length: int
+    rows: int
+    offs: tuple[int, ...]
+    metas: tuple[Any, ...]
+    single: int
+    wrap: Any
 
 
+@dataclass(slots=True, eq=False, repr=False)
 class _Kind:
-    __slots__ = ("gather", "in_rows", "out_rows", "out_spaces", "preds", "ragged", "scc")
-
-    def __init__(
-        self,
-        gather: int,
-        ragged: int,
-        in_rows: tuple[int, ...],
-        out_rows: tuple[int, ...],
-        out_spaces: tuple[int, ...],
-        scc: int,
-    ) -> None:
-        self.gather = gather
-        self.ragged = ragged
-        self.in_rows = in_rows
-        self.out_rows = out_rows
-        self.out_spaces = out_spaces
-        self.scc = scc
-        self.preds: set[int] = set()
+    gather: int
+    ragged: int
+    in_rows: tuple[int, ...]
+    out_rows: tuple[int, ...]
+    out_spaces: tuple[int, ...]
+    scc: int
+    preds: set[int] = field(default_factory=set)
 
 
 Node = list[Any]  # sig, length, first output slot, input slots, lane

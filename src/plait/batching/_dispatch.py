@@ -10,7 +10,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from plait.batching import _torch_private as private
+from plait import _torch as private
 from plait.batching._current import Runtime, local
 from plait.batching._lazy import INPUT, Alias, BatchError, Const, Lazy, Test, Written, runtime
 from plait.batching._meta import meta_of, row_meta

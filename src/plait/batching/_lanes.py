@@ -11,7 +11,7 @@ import torch
 from greenlet import GreenletExit, getcurrent, greenlet
 from torch.overrides import TorchFunctionMode
 
-from plait.batching import _torch_private as private
+from plait import _torch as private
 from plait.batching._current import local
 from plait.batching._dispatch import FAST, torch_function
 from plait.batching._lazy import BatchError
@@ -47,7 +47,7 @@ class _State:
         self.inference = torch.is_inference_mode_enabled()
         self.autocast = tuple((d, torch.is_autocast_enabled(d), torch.get_autocast_dtype(d)) for d in ("cpu", "cuda"))
         self.default = torch.get_default_dtype()
-        self.any_autocast = private.any_autocast()
+        self.any_autocast = private.is_autocast_on()
 
     def differs(self, other: _State) -> bool:
         return (self.grad, self.inference, self.autocast, self.default) != (
@@ -87,7 +87,7 @@ class Lanes:
         rt.pause = self._pause
         mode = LaneMode()
         before = local.rt
-        depth = private.mode_count()
+        depth = private.mode_depth()
         collecting = gc.isenabled()  # all of it is alive until the end: nothing to look for
         gc.disable()
         mode.__enter__()  # type: ignore[no-untyped-call]
@@ -117,7 +117,7 @@ class Lanes:
             self._close()
             local.rt = before
             rt.pause = lambda request: None
-            while private.mode_count() > depth + 1:
+            while private.mode_depth() > depth + 1:
                 private.pop_mode()
             mode.__exit__(None, None, None)  # type: ignore[no-untyped-call]
 
@@ -163,7 +163,7 @@ class Lanes:
         base = self.base
         changed = (
             torch.is_grad_enabled() is not base.grad
-            or private.any_autocast()
+            or private.is_autocast_on()
             or base.any_autocast
             or torch.is_inference_mode_enabled() is not base.inference
             or torch.get_default_dtype() is not base.default
@@ -175,10 +175,10 @@ class Lanes:
                     f"a value is read inside torch.inference_mode() (example {lane}); use torch.no_grad() there"
                 )
             self.base.install()
-        n = private.mode_count()
+        n = private.mode_depth()
         popped = []
         if n != self.depth:
-            while private.mode_count() > self.depth:
+            while private.mode_depth() > self.depth:
                 popped.append(private.pop_mode())
             if n < self.depth:  # we are inside our own mode: PyTorch has set it aside
                 private.push_mode(LaneMode())

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
-from plait.batching import _torch_private as private
+from plait import _torch as private
 from plait.batching._dispatch import fresh
 from plait.batching._lazy import INPUT, BatchError, Const, Lazy
 from plait.batching._meta import Space

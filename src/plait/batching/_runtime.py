@@ -8,8 +8,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from plait import _torch as private
 from plait._watch import BatchWatch
-from plait.batching import _torch_private as private
 from plait.batching._build import SMALL, LaneRows, build, fast_key
 from plait.batching._core_choice import Core, Entry
 from plait.batching._current import Runtime
@@ -94,7 +94,7 @@ class LaneRuntime(Runtime, LaneRows):
         self.randomness = randomness
         self.names = names
         self.device = device
-        self.core = Core(Lazy, INPUT, torch.is_grad_enabled, private.any_autocast, components, Tensor, nn.Parameter)
+        self.core = Core(Lazy, INPUT, torch.is_grad_enabled, private.is_autocast_on, components, Tensor, nn.Parameter)
         self.entries: dict[tuple[Any, ...], Entry] = self.core.entries
         self.sigs: dict[tuple[Any, ...], Sig] = {}
         self.sig_list: list[Sig] = []

@@ -91,7 +91,7 @@ typedef struct { int sig, length, out, ins, n_in, lane; } Node;
 
 typedef struct {
     PyObject_HEAD
-    PyObject *entries, *input, *grad_enabled, *autocast, *components, *tensor, *parameter, *training;
+    PyObject *entries, *input, *grad_enabled, *autocast, *components, *tensor, *parameter, *training, *on_node;
     PyTypeObject *lazy;
     Py_ssize_t lane;
     int32_t *owner, *row_of; Py_ssize_t next, cap_slots;
@@ -129,7 +129,7 @@ static void core_dealloc(CoreObject *c) {
     PyMem_Free(c->sigs); PyMem_Free(c->owner); PyMem_Free(c->row_of); PyMem_Free(c->nodes); PyMem_Free(c->ins);
     PyMem_Free(c->used); PyMem_Free(c->stamp);
     Py_XDECREF(c->entries); Py_XDECREF(c->input); Py_XDECREF(c->grad_enabled); Py_XDECREF(c->autocast);
-    Py_XDECREF(c->components); Py_XDECREF(c->lazy); Py_XDECREF(c->tensor); Py_XDECREF(c->training); Py_XDECREF(c->parameter);
+    Py_XDECREF(c->components); Py_XDECREF(c->on_node); Py_XDECREF(c->lazy); Py_XDECREF(c->tensor); Py_XDECREF(c->training); Py_XDECREF(c->parameter);
     Py_TYPE(c)->tp_free((PyObject *)c);
 }
 static int core_init(CoreObject *c, PyObject *args, PyObject *kw) {
@@ -172,6 +172,11 @@ static PyObject *core_take(CoreObject *c, PyObject *arg) {
 
 static Py_ssize_t add_node(CoreObject *c, int sig, int length, Py_ssize_t rows, int n_in) {
     if (rows == 0) rows = 1;
+    if (c->on_node && c->on_node != Py_None) {
+        PyObject *done = PyObject_CallNoArgs(c->on_node);
+        if (!done) return -1;
+        Py_DECREF(done);
+    }
     Py_ssize_t base = c->next;
     if (grow_slots(c, base + rows)) return -1;
     if (grow((void **)&c->nodes, &c->cap_nodes, c->n_nodes + 1, sizeof(Node))) return -1;
@@ -489,7 +494,8 @@ static int components(CoreObject *c) {
 
 static inline int step_of(const Sig *s) { return s->gather ? 2 : 1; }
 
-/* plan(slots) -> (groups, index bytes); a group is (sig, n, lengths or None, columns, outs).
+/* plan(slots) -> (groups, index bytes); a group is (sig, n, lengths or None, columns, outs, lanes, nodes); the last two
+ * are 32-bit numbers, one a call.
  * A column is (start, count, None) for rows that follow one another, else (0, count, offset into the index). */
 static PyObject *core_plan(CoreObject *c, PyObject *arg) {
     PyObject *fast = PySequence_Fast(arg, "slots");
@@ -636,10 +642,13 @@ static PyObject *core_plan(CoreObject *c, PyObject *arg) {
         }
         for (Py_ssize_t k = lo; k < hi; k++) level[items[k].k] = -1;
         PyObject *lanes = PyBytes_FromStringAndSize(NULL, count * sizeof(int32_t));
-        if (!lanes) goto end;
-        for (Py_ssize_t k = lo; k < hi; k++)
+        PyObject *members = PyBytes_FromStringAndSize(NULL, count * sizeof(int32_t));
+        if (!lanes || !members) goto end;
+        for (Py_ssize_t k = lo; k < hi; k++) {
             ((int32_t *)PyBytes_AS_STRING(lanes))[k - lo] = c->nodes[ids[items[k].k]].lane;
-        PyList_SET_ITEM(groups, g, Py_BuildValue("(inNNNN)", sig, count, lengths, cols, outs, lanes));
+            ((int32_t *)PyBytes_AS_STRING(members))[k - lo] = ids[items[k].k];
+        }
+        PyList_SET_ITEM(groups, g, Py_BuildValue("(inNNNNN)", sig, count, lengths, cols, outs, lanes, members));
     }
     for (Py_ssize_t k = 0; k < n; k++) c->nodes[ids[k]].sig = -2 - c->nodes[ids[k]].sig;   /* has run */
     index = PyByteArray_FromStringAndSize((char *)buf, n_buf * sizeof(int64_t));
@@ -780,7 +789,9 @@ static PyMethodDef core_methods[] = {
     {"used", (PyCFunction)core_used, METH_O, NULL}, {"place", (PyCFunction)core_place, METH_VARARGS, NULL},
     {"row_of", (PyCFunction)core_row_of, METH_O, NULL}, {"plan", (PyCFunction)core_plan, METH_O, NULL}, {NULL}};
 static PyMemberDef core_members[] = {
-    {"lane", T_PYSSIZET, offsetof(CoreObject, lane), 0, NULL}, {"entries", T_OBJECT, offsetof(CoreObject, entries), READONLY, NULL},
+    {"lane", T_PYSSIZET, offsetof(CoreObject, lane), 0, NULL},
+    {"on_node", T_OBJECT, offsetof(CoreObject, on_node), 0, "called with nothing before each new node, if set"},
+    {"entries", T_OBJECT, offsetof(CoreObject, entries), READONLY, NULL},
     {"next", T_PYSSIZET, offsetof(CoreObject, next), READONLY, NULL}, {NULL}};
 static PyTypeObject CoreType = {
     PyVarObject_HEAD_INIT(NULL, 0).tp_name = "plait.batching._core.Core", .tp_basicsize = sizeof(CoreObject),

@@ -91,6 +91,7 @@ class Core:
         self._parameter = parameter
         self.entries: dict[Any, Entry] = {}
         self.lane = -1
+        self.on_node: Callable[[], object] | None = None  # called before each new node
         self.next = 0
         self._lazy = lazy
         self._input = given
@@ -118,6 +119,8 @@ class Core:
         return base
 
     def put(self, sig: int, length: int, ins: tuple[int, ...], rows: int) -> int:
+        if self.on_node is not None:
+            self.on_node()
         base = self._slots(rows, len(self._nodes))
         self._nodes.append([sig, length, base, ins, self.lane])
         return base
@@ -315,7 +318,10 @@ class Core:
         order = [buckets[b] for b in sorted(buckets)]
         self._by_use(order, own, feeds)
         index = array("q")
-        groups = [self._lay_out([own[k] for k in group], index) for group in order]
+        groups = [
+            (*self._lay_out([own[k] for k in group], index), array("i", [ids[k] for k in group]).tobytes())
+            for group in order
+        ]
         for i in ids:
             self._past[i] = self._nodes[i]
             self._nodes[i] = None

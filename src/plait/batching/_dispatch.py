@@ -318,7 +318,7 @@ _OURS: dict[Any, bool] = {}
 
 
 def site_key() -> tuple[Any, int]:
-    """Like `site`, but quick: the code object and the line."""
+    """Like `site`, but quick: the code object and the offset of the instruction."""
     f: Any = sys._getframe(2)
     while f is not None:
         code = f.f_code
@@ -327,7 +327,7 @@ def site_key() -> tuple[Any, int]:
             name = f.f_globals.get("__name__", "")
             ours = _OURS[code] = name.startswith(("plait.", "torch.")) or name in ("plait", "torch")
         if not ours:
-            return code, f.f_lineno
+            return code, f.f_lasti
         f = f.f_back
     return None, 0
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
@@ -99,7 +100,8 @@ class Lanes:
             while self.waiting:
                 local.rt = None
                 with private.DisableTorchFunction():
-                    rt.exec.flush([w[2][1].slot for w in self.waiting if w[2][1].meta.rows])
+                    slots = [w[2][1].slot for w in self.waiting if w[2][1].meta.rows]
+                    rt.exec.flush(slots, Counter(w[2][2] for w in self.waiting) if rt.watch else None)
                     answers = self._answers()
                 local.rt = rt
                 self.resuming, self.waiting = self.waiting, []

@@ -50,7 +50,8 @@ class BatchNode(torch.autograd.Function):
         holder: _Holder = ctx.holder
         if torch.is_grad_enabled():
             return (None, *holder.plain(leaves, gouts))
-        grads = holder.grads(leaves, gouts, ctx.needs_input_grad[1:])
+        with private.DisableTorchFunction():  # a recording has one node for all of this
+            grads = holder.grads(leaves, gouts, ctx.needs_input_grad[1:])
         if not private.keep_graph():
             holder.release()
         return (None, *grads)

@@ -8,6 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from plait._watch import BatchWatch
 from plait.batching import _torch_private as private
 from plait.batching._build import SMALL, LaneRows, build, fast_key
 from plait.batching._core_choice import Core, Entry
@@ -110,6 +111,7 @@ class LaneRuntime(Runtime, LaneRows):
         self.module_kinds: dict[Any, str] = {}
         self.seed = 0
         self.pause: Callable[[Any], Any] = lambda request: None
+        self.watch: BatchWatch | None = None
 
     # ------------------------------------------------------------------ pure calls
     def emit(self, name: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:

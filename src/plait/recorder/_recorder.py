@@ -21,7 +21,9 @@ from torch.overrides import TorchFunctionMode
 
 from plait._errors import NotFoundError, PlaitError, say
 from plait._torch import push_mode, take_out
+from plait._watch import batch_listeners
 from plait.recorder._backward import BackwardWatch
+from plait.recorder._batches import Batches
 from plait.recorder._decisions import make_gradient_look, make_mode_switch, make_reads
 from plait.recorder._failure import Failures, OnError
 from plait.recorder._ops import make_handler
@@ -80,6 +82,7 @@ class Record(Recording):
         self.failures_keeper = Failures(self.tape, lambda: self.steps_keeper.count, self._keep_failure)
         self._handler = MethodType(make_handler(self.tape, specials), self.mode)
         self._patches = Patches(self)
+        self._batches = Batches(self)
         self.steps_keeper.find_optimizers = self._patches.find_optimizers
         _made[:] = [*(each for each in _made[-7:] if each() is not None), weakref.ref(self)]
         self.tape.on_broken = self._broken
@@ -103,6 +106,7 @@ class Record(Recording):
         tape.circumstances = 4 * tape.inference
         self.mode.__torch_function__ = self._handler  # type: ignore[method-assign]
         self._patches.install()
+        batch_listeners.append(self._batches.begin)
         for outer in _active:
             if outer.recording_thread == self.recording_thread:
                 outer._note_inner()
@@ -123,6 +127,7 @@ class Record(Recording):
         self.recording_thread = None
         _active.discard(self)
         self._patches.remove()
+        batch_listeners.remove(self._batches.begin)
         threads = sorted(self._patches.threads_with_work)
         if threads:
             names = ", ".join(threads[:5]) + (", ..." if len(threads) > 5 else "")

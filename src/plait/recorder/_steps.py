@@ -146,6 +146,7 @@ class Steps:
             self._close_in_parts(cuts, now, complete)
         else:
             kind = "train" if self.watch.count else "forward" if self._calls else "rest"
+            self._keep_batches(0, len(tape.tokens))
             self._keep(numbers, digest, tape.times, tape.reads, tape.samples, kind, self._start, now, complete,
                        self.watch.stats)  # fmt: skip
             self._bind(digest, tuple(tape.bound))
@@ -208,6 +209,11 @@ class Steps:
             reads if known[0] >= 0 else (),
         )  # fmt: skip
         self.count += 1
+
+    def _keep_batches(self, low: int, high: int) -> None:
+        """The batched runs between two places of the tape belong to the step that is kept next."""
+        rows = [(number, self.count, *row) for place, number, row in self.tape.batches if low <= place <= high]
+        self.writer.add("batch", rows)
 
     def _census(self) -> None:
         """Count what earlier steps have left alive with its graph, each time the number of steps has doubled."""
@@ -391,6 +397,7 @@ class Steps:
             trained = any(isinstance(row, BackwardRow) for row in part.rows)
             called = any(low <= place < high for place in calls)
             kind = "train" if trained else "forward" if called else "rest"
+            self._keep_batches(low, high)
             self._keep(tokens, _digest(tokens), times, reads[:mine], samples, kind, start, end, complete or not last,
                        stats)  # fmt: skip
             self._bind(_digest(tokens), tuple(leaf_at.get(origin, -1) for origin in part.inputs))
@@ -425,6 +432,7 @@ class Steps:
         writer.update_rows([(each[2], each[1], each[0]) for each in changed])
         for file in list(tape.sites.sources):
             writer.add_source(file, tape.sites.sources.pop(file))
+        self._keep_batches(0, len(tape.tokens))
         graph = step = None
         if open_step and tape.tokens:
             graph = self._new_graph(array("I", tape.tokens), tape.times)

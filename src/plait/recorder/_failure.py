@@ -15,7 +15,7 @@ from typing import Any, Final
 
 import torch
 
-from plait._torch import node_number, storage_key, transforms_active
+from plait._torch import node_number, refusal_lines, storage_key, transforms_active
 from plait.graph import Graph, Hashes, Scope, Site, build
 from plait.graph._rows import OpRow
 from plait.recorder._backward import _arguments
@@ -57,6 +57,12 @@ class Failures:
         """The forward of an outermost module raised, and no call inside has."""
         if self._ours(error):
             self._explain(error, lambda: self._module(module, error, site))
+
+    def compiler_failed(self, error: BaseException, called: int | None) -> None:
+        """A compiler (torch.compile, export, fx) refused the program; `called` is the place that called it, if known."""
+        lines = refusal_lines(error) if isinstance(error, Exception) else None
+        if lines is not None and isinstance(error, Exception) and self._ours(error):
+            self._explain(error, lambda: self._compiler(error, lines, called))
 
     def _ours(self, error: Exception) -> bool:
         return self.explain is not None and getattr(error, _TAKEN, None) is None and self._count < MOST_ERRORS
@@ -138,6 +144,19 @@ class Failures:
         return Facts(
             call=type(module).__name__, kind="module", error=type(error).__name__, step=self._step(),
             site=past.site(site), windows=past.windows, parameters=names, flags=tuple(flags),
+        )  # fmt: skip
+
+
+    def _compiler(self, error: Exception, lines: list[tuple[str, int, str]], called: int | None) -> Facts | None:
+        sites = self._tape.sites
+        followed = next((each for each in reversed(lines) if sites.is_program(each[0])), None)
+        past = _Past(self._tape)
+        inside = type(error).__name__ == "UncapturedHigherOrderOpError"
+        return Facts(
+            call="the tracer" if type(error).__module__.startswith("torch.fx") else "the compiler",
+            kind="compile", error=type(error).__name__, step=self._step(),
+            site=sites.at_line(*followed) if followed is not None else past.site(called), windows=past.windows,
+            flags=("inside",) * inside,
         )  # fmt: skip
 
 

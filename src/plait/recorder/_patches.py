@@ -64,6 +64,8 @@ class Patches:
         self._set(threading.Thread, "_bootstrap_inner", self._thread(threading.Thread._bootstrap_inner))  # type: ignore[attr-defined]
         self._set(warnings, "_showwarnmsg", relocating(warnings._showwarnmsg))  # type: ignore[attr-defined]
         self._set(torch, "compile", self._torch_compile(torch.compile))
+        self._set(torch.export, "export", self._tracer(torch.export.export))
+        self._set(torch.fx, "symbolic_trace", self._tracer(torch.fx.symbolic_trace))
         self._watch_dynamo()
 
     def remove(self) -> None:
@@ -355,6 +357,9 @@ class Patches:
                 _, unseen, call = under_way.pop()
                 unseen.__exit__(None, None, None)
                 record.tape.opaque.append(call._replace(last=sequence_number()))
+                error = sys.exc_info()[1]  # we are called from its `finally`
+                if error is not None:
+                    record.failures_keeper.compiler_failed(error, call.site)
             return original(callback)
 
         return set_frame
@@ -381,6 +386,20 @@ class Patches:
             return result
 
         return compile_
+
+    def _tracer(self, original: Any) -> Any:
+        """A function that traces the program; what it refuses is explained."""
+        record = self._record
+
+        @functools.wraps(original)
+        def trace(*args: Any, **kwargs: Any) -> Any:
+            try:
+                return original(*args, **kwargs)
+            except Exception as error:
+                record.failures_keeper.compiler_failed(error, record.tape.site_of(sys._getframe(1)))
+                raise
+
+        return trace
 
     def _watch_dynamo(self) -> None:
         dynamo = sys.modules.get("torch._dynamo.eval_frame")

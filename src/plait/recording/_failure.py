@@ -72,7 +72,7 @@ class Facts:
     """
 
     call: str
-    kind: Literal["backward", "grad", "write", "read", "op", "module", "recompute"]
+    kind: Literal["backward", "grad", "write", "read", "op", "module", "recompute", "compile"]
     error: str
     step: int
     site: Site | None

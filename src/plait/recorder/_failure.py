@@ -19,6 +19,7 @@ from plait._torch import node_number, refusal_lines, storage_key, transforms_act
 from plait.graph import Graph, Hashes, Scope, Site, build
 from plait.graph._rows import OpRow
 from plait.recorder._backward import _arguments
+from plait.recorder._custom import wrong_count
 from plait.recorder._functions import READS, plain_name
 from plait.recorder._new_row import tensors_in
 from plait.recorder._tape import PORTS, Span, Tape
@@ -92,6 +93,7 @@ class Failures:
             return None
         past = _Past(tape)
         reached, broken, leaves, older = past.walk(roots)
+        custom = wrong_count(roots, error)
         given = kwargs.get("gradient", kwargs.get("grad_outputs", kwargs.get("grad_tensors")))
         given = args[1] if given is None and len(args) > 1 and func is not torch.autograd.grad else given
         recompute = type(error).__name__ == "CheckpointError" or isinstance(
@@ -108,6 +110,8 @@ class Failures:
                 index for index, each in enumerate(wanted) if not _reaches(each, leaves, reached, past)
             ),
             flags=("allow_unused",) * bool(kwargs.get("allow_unused")) + ("distributed",) * _is_distributed(),
+            custom=None if custom is None else custom[:3],
+            custom_site=None if custom is None else tape.sites.at_line(*custom[3:], f"{custom[0]}.backward"),
         )  # fmt: skip
 
     def _call(
@@ -145,7 +149,6 @@ class Failures:
             call=type(module).__name__, kind="module", error=type(error).__name__, step=self._step(),
             site=past.site(site), windows=past.windows, parameters=names, flags=tuple(flags),
         )  # fmt: skip
-
 
     def _compiler(self, error: Exception, lines: list[tuple[str, int, str]], called: int | None) -> Facts | None:
         sites = self._tape.sites

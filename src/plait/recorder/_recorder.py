@@ -143,6 +143,8 @@ class Record(Recording):
         self._writer.set_meta(status=status)
         compiled = [each for each in compilations(self._began) if self.tape.sites.is_program(each["file"])]
         if compiled:
+            for each in compiled:
+                self.tape.sites.keep_source(each["file"])
             self._writer.set_meta(compiled=json.dumps(compiled))
         self.tape.guarded(self.steps_keeper.finish, kind is None)
         self.tape.guarded(self._writer.finish)

@@ -146,6 +146,10 @@ class Sites:
         return Site(-1, file, line, line, None, None, -1, function, facts.expression, facts.target, facts.loops,
                     facts.branches, facts.test, facts.header)  # fmt: skip
 
+    def keep_source(self, file: str) -> None:
+        """Have the text of a file written into the recording, although no node of it is."""
+        self._source(file)
+
     def is_program(self, file: str) -> bool:
         """Whether a file belongs to the program, not to a library."""
         return not self._is_library(file) and not file.startswith("<")

@@ -50,20 +50,16 @@ def sized_loop(run: Run, each: Compiled) -> tuple[int, str] | None:
         for node in ast.walk(function):
             if isinstance(node, (ast.For, ast.While)):
                 header = node.iter if isinstance(node, ast.For) else node.test
-                if isinstance(node, ast.For) and not _is_fixed(header) or _has_size(header):
+                if _has_size(header):
                     return node.lineno, ast.unparse(header)
     return None
 
 
 def _has_size(header: ast.expr) -> bool:
+    """Whether a size is read in a header, or the parts of a tensor are gone through."""
     for node in ast.walk(header):
-        if isinstance(node, ast.Attribute) and node.attr in ("shape", "size", "numel"):
+        if isinstance(node, ast.Attribute) and node.attr in ("shape", "size", "numel", "unbind", "split", "chunk"):
             return True
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "len":
             return True
     return False
-
-
-def _is_fixed(header: ast.expr) -> bool:
-    """A `range` of numbers that no size is in."""
-    return isinstance(header, ast.Call) and not _has_size(header)

@@ -23,7 +23,7 @@ def wrong_count(facts: Facts) -> Failure | None:
         f"the backward of `{function}` gives {plural(given, 'gradient')}{at(site)}, and its forward takes"
         f" {plural(wanted, 'input')}.",
         f"The pass{at(facts.site)} can't tell which input each one is for, so it stops.",
-        "Return one gradient for each argument of `forward` after `ctx`, in their order; `None` for one that needs none.",
+        "Return one gradient for each argument of `forward` after `ctx`, in their order; `None` where none is needed.",
         place(site, "gradient"), place(where, "called"), place(facts.site, "backward"),
     )  # fmt: skip
 

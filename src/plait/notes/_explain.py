@@ -21,8 +21,9 @@ from plait.recording import Facts, Failure
 Cause = Callable[[Facts], Failure | None]
 
 _CAUSES: tuple[Cause, ...] = (
-    _compile.refused, _custom.wrong_count, _recompute.other_path, _transform.refused, _inplace.refused, _unreached.nothing_to_reach, _unreached.no_scalar,
-    _written.on_saved, _freed.walked_twice, _unrelated.no_ancestor, _ddp.unused, _ddp.changed, _custom.wrong_shape,
+    _compile.refused, _custom.wrong_count, _recompute.other_path, _transform.refused, _inplace.refused,
+    _unreached.nothing_to_reach, _unreached.no_scalar, _written.on_saved, _freed.walked_twice,
+    _unrelated.no_ancestor, _ddp.unused, _ddp.changed, _custom.wrong_shape,
 )  # fmt: skip
 
 

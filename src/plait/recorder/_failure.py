@@ -60,7 +60,7 @@ class Failures:
             self._explain(error, lambda: self._module(module, error, site))
 
     def compiler_failed(self, error: BaseException, called: int | None) -> None:
-        """A compiler (torch.compile, export, fx) refused the program; `called` is the place that called it, if known."""
+        """A compiler (torch.compile, export, fx) refused the program; `called` is the place of the call, if known."""
         lines = refusal_lines(error) if isinstance(error, Exception) else None
         if lines is not None and isinstance(error, Exception) and self._ours(error):
             self._explain(error, lambda: self._compiler(error, lines, called))

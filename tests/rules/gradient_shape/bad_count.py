@@ -1,4 +1,6 @@
-# gradient-shape: expected at line 14
+# gradient-shape: expected at line 16
+import contextlib
+
 import torch
 
 
@@ -15,7 +17,5 @@ class Scale(torch.autograd.Function):
 
 
 x = torch.ones(3, requires_grad=True)
-try:
+with contextlib.suppress(RuntimeError):
     Scale.apply(x, 2.0).sum().backward()
-except RuntimeError:
-    pass

@@ -1,7 +1,7 @@
 """torch.compile gave up on a function and runs it as it stands.
 
-What it finds: functions under `torch.compile` of which nothing was compiled, with the line at which the compiler gave up;
-and lines that it refused with an error (`fullgraph=True`, `torch.export`).
+What it finds: functions under `torch.compile` of which nothing was compiled, with the line at which the compiler gave
+up; and lines that it refused with an error (`fullgraph=True`, `torch.export`).
 
 Why it matters: nothing is said by default. The function is as slow as before, and the time for compiling is lost.
 

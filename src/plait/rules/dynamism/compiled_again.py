@@ -55,5 +55,5 @@ def check_run(run: Run) -> Iterator[Finding]:
             [None if loop is None else Where("loop", each.file, loop[0], loop[1]),
              Where("function", each.file, each.line)],
             compiled=each.compiled,
-            **({"reason": each.reason} if each.reason else {}),
+            reason=each.reason,
         )  # fmt: skip

@@ -1,7 +1,7 @@
 """A side of torch.cond or torch.while_loop is no pure function.
 
-What it finds: a call of `torch.cond` or `torch.while_loop` that was refused because a side writes to an input, returns an
-input itself, or returns another structure than the other side.
+What it finds: a call of `torch.cond` or `torch.while_loop` that was refused because a side writes to an input, returns
+an input itself, or returns another structure than the other side.
 
 Why it matters: ordinary branch bodies (append, write into a buffer, return one thing more) have to be rewritten, and
 the error is about operators, not about your line.

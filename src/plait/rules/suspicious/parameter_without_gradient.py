@@ -1,8 +1,8 @@
 """A parameter is never reached by backward, although it is meant to be trained.
 
 What it finds: parameters that an optimizer owns, or that belong to a model that trains, and that no backward pass of
-the run reached: their output reaches the loss only through a cut (a detach, gradients switched off), or reaches no loss,
-or the branch that calls them never ran. Names the cut, the call or the decision.
+the run reached: their output reaches the loss only through a cut (a detach, gradients switched off), or reaches no
+loss, or the branch that calls them never ran. Names the cut, the call or the decision.
 
 Why it matters: the part keeps its first values for ever. Under DistributedDataParallel it stops the training.
 
@@ -44,7 +44,7 @@ def check_run(run: Run) -> Iterator[Finding]:
     for leaf in known:
         if leaf.reached or leaf.unseen or leaf.name is None or (optimizers and leaf.optimizer is None):
             continue
-        # An optimizer that steps it is what tells a mistake from a target network, or from a part whose turn comes later.
+        # That an optimizer steps it tells a mistake from a target network, and from a part whose turn comes later.
         stepped = _is_stepped(leaf)
         if optimizers and not stepped and (leaf.uses or leaf.used_without):
             continue
@@ -64,7 +64,8 @@ def check_run(run: Run) -> Iterator[Finding]:
         switch = switch_of(case, one)
         yield run.finding(
             f"{listed(names)} of `{group[0].module or 'the model'}` never got a gradient: from the call{at(used)} the"
-            f" loss is reached only through {says(case.graph, one.node)}{at(one.site)}, where {why_cut(one)}{at(switch)}.",
+            f" loss is reached only through {says(case.graph, one.node)}{at(one.site)}, where"
+            f" {why_cut(one)}{at(switch)}.",
             f"{plural(len(group), 'parameter')} ran forward in training and no backward pass reached"
             f" {_them(group)}, so {'it' if len(group) == 1 else 'they'} {_keep(group)}.",
             "Compute this loss from the tensor itself; keep the cut for the loss that must not train this part.",

@@ -10,8 +10,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from plait import _torch as private
 from plait._watch import BatchWatch, watch_of
-from plait.batching import _torch_private as private
 from plait.batching._current import local
 from plait.batching._examples import Spread, regroup, spread
 from plait.batching._lanes import Lanes
@@ -155,7 +155,7 @@ def run(
 
 
 def _run(func: Callable[..., Any], options: Options, report: Report, given: Spread, watch: BatchWatch | None) -> Any:
-    if private.in_functorch():
+    if private.transforms_active():
         return _loop(func, options, report, given, "it was called inside of a torch.func transform")
     parameters = _parameters(func) if options.all_parameters else []
     rt = LaneRuntime(report, options.randomness, given.device, _namer(func))

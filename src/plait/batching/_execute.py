@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
+from plait import _torch as private
 from plait._watch import Asked, BatchWatch
-from plait.batching import _torch_private as private
 from plait.batching._lazy import Lazy
 from plait.batching._meta import Meta, Space, meta_of
 from plait.batching._program import Rows

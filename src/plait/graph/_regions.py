@@ -12,8 +12,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-from plait.graph._model import Loop, Region, Site
+from plait.graph._model import Region
 from plait.graph._rows import EnterRow
+from plait.graph._site import Loop, Site
 
 
 @dataclass(slots=True)

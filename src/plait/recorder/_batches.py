@@ -46,7 +46,7 @@ class Batches:
         tape = self._record.tape
         if tape.armed:
             tape.on_armed()
-        run = BatchRun(self._record, self, self.count, tape.site_of(sys._getframe(3)), examples)
+        run = BatchRun(self._record, self, self.count, tape.calls.site_of(sys._getframe(3)), examples)
         self.count += 1
         return run
 

@@ -21,7 +21,7 @@ import torch
 from torch.overrides import TorchFunctionMode
 
 from plait._errors import NotFoundError, PlaitError, say
-from plait._torch import compilations, push_mode, take_out
+from plait._torch import compilations, push_mode, set_grad_enabled, take_out
 from plait._watch import batch_listeners
 from plait.recorder._backward import BackwardWatch
 from plait.recorder._batches import Batches
@@ -77,14 +77,14 @@ class Record(Recording):
         self.steps_keeper = StepKeeper(self.tape, watch, writer, limit)
         watch.on_done = self.steps_keeper.backward_done
         specials: dict[Any, Any] = {
-            torch._C._set_grad_enabled: make_mode_switch(self.tape), **make_gradient_look(self.tape),
+            set_grad_enabled: make_mode_switch(self.tape), **make_gradient_look(self.tape),
             **make_reads(self.tape), **watch.specials(),
         }  # fmt: skip
         self.failures_keeper = Failures(self.tape, lambda: self.steps_keeper.count, self._keep_failure)
         self._handler = MethodType(make_handler(self.tape, specials), self.mode)
         self._patches = Patches(self)
         self._batches = Batches(self)
-        self.steps_keeper.find_optimizers = self._patches.find_optimizers
+        self.steps_keeper.find_optimizers = self._patches.optimizers.find
         _made[:] = [*(each for each in _made[-7:] if each() is not None), weakref.ref(self)]
         self.tape.on_broken = self._broken
         self._failed = False
@@ -104,7 +104,7 @@ class Record(Recording):
         self._began = time.time()
         self.recording_thread = threading.get_ident()
         tape = self.tape
-        tape.root = id(_program_frame(tape.sites, sys._getframe(1)))
+        tape.calls.root = id(_program_frame(tape.sites, sys._getframe(1)))
         tape.grad, tape.inference = torch.is_grad_enabled(), torch.is_inference_mode_enabled()
         tape.circumstances = 4 * tape.inference
         self.mode.__torch_function__ = self._handler  # type: ignore[method-assign]

@@ -1,5 +1,7 @@
 """Refusals of compilers and tracers keep type and text, and get a note with the cause and the line."""
 
+from pathlib import Path
+
 import pytest
 import torch
 from torch import nn
@@ -62,7 +64,7 @@ def test_refusal(name, caught_inside):
     failure = failure_of(caught.value)
     assert failure is not None and failure.cause == cause
     assert caught.value.__notes__ == [failure.note] and recording.failures == (failure,)
-    line = open(__file__).read().splitlines()[failure.place.line - 1]
+    line = Path(__file__).read_text().splitlines()[failure.place.line - 1]
     assert line.endswith(mark), line
 
 

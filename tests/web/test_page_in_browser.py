@@ -157,6 +157,31 @@ def test_run_shows_steps_decisions_and_variants(browser: Any, folder: Path) -> N
     tab.close()
 
 
+def test_a_loss_that_is_no_number_stands_out(browser: Any, tmp_path: Path) -> None:
+    tape = Tape()
+    for loss in (2.0, 1.0, float("nan"), 1.0, None):
+        tape.op("zeros", out=tape.type(3))
+        tape.end_step(loss="nan" if loss is not None and loss != loss else loss)
+    with load(tape.write(tmp_path / "run.plait")) as recording:
+        (tmp_path / "page.html").write_text(page(recording), encoding="utf-8")
+    tab = open_page(browser, tmp_path / "page.html", "#view=run&step=2")
+    assert "loss nan" in tab.locator("#part-run").inner_text()
+    tab.wait_for_timeout(200)
+    red = tab.evaluate(
+        """() => {
+          const canvas = document.querySelector('canvas.strips'), pen = canvas.getContext('2d');
+          const { data, width } = pen.getImageData(0, 0, canvas.width, canvas.height);
+          const columns = new Set();
+          for (let k = 0; k < data.length; k += 4) {
+            if (data[k] === 179 && data[k + 1] === 38 && data[k + 2] === 30) columns.add(Math.floor(((k / 4) % width) * 5 / width));
+          }
+          return [...columns];
+        }"""
+    )
+    assert red == [2]
+    tab.close()
+
+
 def test_source_and_graph_lead_to_each_other(browser: Any, folder: Path) -> None:
     tab = open_page(browser, folder / "loop.html", "#view=source")
     row = tab.locator('tr[data-line="5"]')

@@ -15,6 +15,7 @@ from plait.graph import Graph, Hashes, Scope, Site, build
 from plait.graph._model import Branch, Loop, Test
 from plait.graph._rows import Row, TensorType, row_from_lists
 from plait.recording._failure import Failure
+from plait.recording._floats import floating
 from plait.recording._model import BackwardStats, LineTime, Read, Sample, SeenDecision, Step, Variant
 
 _CHUNK = 256  # rows that are read together
@@ -160,7 +161,8 @@ class Recording:
             node = node_at[place]
             made = graph.nodes[node].backward
             number = made[nth] if 0 <= nth < len(made) else -1
-            result.append(BackwardStats(step, number, node, name, norm_in, norm_out, ns, bool(nonfinite)))
+            norms = floating(norm_in), floating(norm_out)
+            result.append(BackwardStats(step, number, node, name, *norms, ns, bool(nonfinite)))
             del backward
         return tuple(result)
 
@@ -400,6 +402,6 @@ _loop = lru_cache(maxsize=None)(Loop)  # one object a loop, so that comparing tw
 
 
 def _step(row: Any) -> Step:
-    *fields, complete, reads = row
+    *fields, loss, grad_norm, saved_bytes, complete, reads = row
     seen = () if reads is None else tuple(Read(*each) for each in json.loads(reads))
-    return Step(*[*fields, bool(complete), seen])
+    return Step(*[*fields, floating(loss), floating(grad_norm), saved_bytes, bool(complete), seen])

@@ -17,6 +17,7 @@ from plait.graph._marks import Mark
 from plait.graph._model import Site
 from plait.graph._notation import number, plural, size, span
 from plait.recording import Recording, Variant
+from plait.recording._floats import floating
 from plait.views._lines import Line, describe, lines_of, short_files
 from plait.views._spark import sparks
 from plait.views._text import summary
@@ -235,8 +236,8 @@ class Pages:
             "kinds": kinds.items,
             "ns": [row[2] or 0 for row in rows],
             "operations_ns": [row[3] or 0 for row in rows],
-            "loss": [_finite(row[4]) for row in rows],
-            "grad_norm": [_finite(row[5]) for row in rows],
+            "loss": [_finite(floating(row[4])) for row in rows],
+            "grad_norm": [_finite(floating(row[5])) for row in rows],
             "saved": [row[6] or 0 for row in rows],
             "incomplete": [place for place, row in enumerate(rows) if not row[7]],
         }

@@ -135,6 +135,7 @@ class Tape:
         # What stays from step to step.
         self.earlier: dict[int, Earlier] = {}
         self.past: deque[Span] = deque()
+        self._past_rows = 0
         self.span = 0
         self.on_failed: Callable[..., None] = lambda *_: None
         self.types: list[TensorType] = []
@@ -318,22 +319,23 @@ class Tape:
     def unknown(self, tensor: torch.Tensor) -> Entry:
         """A tensor that this step did not make: a new input."""
         known = self.parameters.get(id(tensor))
-        if known is not None and known[0]() is tensor and known[1] == tensor.requires_grad:
-            number, port, leaf = known[2], known[3], known[4]
+        if known is not None and known[0]() is tensor and known[1] is tensor.requires_grad:
+            weak, _, number, port, leaf = known
         else:
             opaque = self._opaque_output(tensor)
             if opaque is not None:
                 return opaque
+            weak = ref(tensor)
             number, port, leaf = self._input(tensor)
         self.input_places.append(len(self.tokens))
         self.bound.append(leaf)
         if leaf >= 0:
-            self.leaves.of_step.append(ref(tensor))
+            self.leaves.of_step.append(weak)
         self.counts[number][2] += 1
         self.tokens.append(number)
         self.numbers.append(sequence_number())
         self.times.append(0)
-        made = (ref(tensor), -len(self.input_places), port, _version(tensor))
+        made = (weak, -len(self.input_places), port, _version(tensor))
         self.ids[id(tensor)] = made
         earlier = self.earlier.get(id(tensor))
         if earlier is not None and earlier.origin is not None and earlier.tensor() is tensor:
@@ -485,7 +487,11 @@ class Tape:
 
     def knows(self, tensor: torch.Tensor) -> bool:
         """Whether a step of the recording made or used the tensor."""
-        return id(tensor) in self.ids or id(tensor) in self.earlier
+        for table in (self.ids, self.earlier):
+            found = table.get(id(tensor))
+            if found is not None and found[0]() is tensor:
+                return True
+        return False
 
     def event(
         self, what: str, site: int | None, about: Iterable[torch.Tensor] = (), detail: str = "", **facts: int | str
@@ -521,10 +527,7 @@ class Tape:
     def clear(self) -> None:
         """Forget the step under way; what is still alive is known as coming from an earlier step."""
         for address, (weak, place, port, _) in self.ids.items():
-            tensor = weak()
-            if tensor is None:
-                self.earlier.pop(address, None)
-            elif place >= 0:
+            if place >= 0 and weak() is not None:
                 self.earlier[address] = Earlier(weak, *self._origin(place), (self.span, place, port % PORTS))
         if len(self.earlier) > 4096:
             self.earlier = {key: each for key, each in self.earlier.items() if each.tensor() is not None}
@@ -557,9 +560,9 @@ class Tape:
         if self.tokens:
             self.past.append(self.open_span())
             self.span += 1
-            rows = sum(len(each.tokens) for each in self.past)
-            while self.past and (len(self.past) > SPANS_KEPT or rows > SPAN_ROWS):
-                rows -= len(self.past.popleft().tokens)
+            self._past_rows += len(self.tokens)
+            while self.past and (len(self.past) > SPANS_KEPT or self._past_rows > SPAN_ROWS):
+                self._past_rows -= len(self.past.popleft().tokens)
 
     def open_span(self) -> Span:
         """What is on the tape now."""

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+import plait
 from handmade import Tape, loop, product
 from plait.graph._fold import fold
 from plait.recording import load
@@ -272,6 +273,34 @@ def test_diff_begins_with_the_divergence(browser: Any, folder: Path) -> None:
     assert "did not run" in text  # tanh in step 1
     tab.locator("#part-diff").get_by_role("button", name="in the graph").first.click()
     wait(tab, "document.querySelector('.box.selected') !== null")
+    tab.close()
+
+
+def test_two_files_begin_with_where_they_part(browser: Any, tmp_path: Path) -> None:
+    rounds = {"before": [[True], [True, False]], "after": [[True], [True, True, True]]}
+    for name, each in rounds.items():
+        loop(each).write(tmp_path / f"{name}.plait")
+    plait.view(tmp_path / "before.plait", tmp_path / "after.plait").save(tmp_path / "page.html")
+    tab = open_page(browser, tmp_path / "page.html")
+    text = tab.locator("#part-diff").inner_text()
+    assert "part ways" in text and "model.py:5" in text and "They part in step 1" in text
+    assert text.index("a: ") < text.index("b: ") < text.index("Two steps of this run")
+    assert tab.locator(".contrast .snippet mark").count() == 2
+    tab.locator(".contrast").get_by_role("button", name="in the graph").click()
+    wait(tab, "document.querySelectorAll('.box.on-line').length > 0")
+    assert "step=1" in tab.evaluate("location.hash")
+    tab.close()
+
+
+def test_the_ranks_of_one_job_side_by_side(browser: Any, tmp_path: Path) -> None:
+    files = [tmp_path / f"run.rank{rank}.plait" for rank in range(3)]
+    for rank, file in enumerate(files):
+        loop([[True], [rank != 1]]).write(file)
+    plait.view(*files).save(tmp_path / "page.html")
+    tab = open_page(browser, tmp_path / "page.html")
+    text = tab.locator(".contrast").inner_text()
+    assert "The ranks part in step 1" in text
+    assert tab.locator(".contrast .side h3").all_text_contents() == [f"rank {rank}, step 1" for rank in range(3)]
     tab.close()
 
 

@@ -41,13 +41,14 @@ export class App {
   constructor(readonly store: Store, root: HTMLElement) {
     const start = initial(store.head.start ?? 0);
     if (store.steps <= 1 && store.head.start !== null) start.view = "graph";
+    if (store.head.contrast !== null) start.view = "diff";
     this.state = fromHash(location.hash, start, Math.max(store.steps, 1));
     this.parts = new Map<View, Part>([
       ["run", new RunView(this)],
       ["source", new SourceView(this)],
       ["graph", new GraphView(this)],
     ]);
-    if (store.steps > 1) this.parts.set("diff", new DiffView(this));
+    if (store.steps > 1 || store.head.contrast !== null) this.parts.set("diff", new DiffView(this));
     if (!this.parts.has(this.state.view)) this.state = { ...this.state, view: "run" };
     this.search = new Search(this);
     this.stepInput = h("input", {

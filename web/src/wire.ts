@@ -30,8 +30,19 @@ export interface HeadWire {
   findings: [string, string, number, number][];
   /** file, line, header, trips, around the steps */
   loops: [number, number, string, number[], boolean][];
+  contrast: ContrastWire | null;
   graphs: number[] | null;
   reads_per_chunk: number;
+}
+
+/** A comparison with other runs, which Python made. */
+export interface ContrastWire {
+  text: string[];
+  sides: {
+    label: string; text: string; step: number | null; source: string | null;
+    site: { name: string; file: number; line: number; end_line: number; column: number; end_column: number; expression: string } | null;
+  }[];
+  lists: [string, string[]][];
 }
 
 export interface FileWire {

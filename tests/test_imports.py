@@ -19,13 +19,14 @@ ALLOWED: dict[str, set[str]] = {
     "_errors": set(),
     "_frames": set(),
     "_settings": set(),
+    "_watch": set(),
     "_torch": {"torch"},
     "graph": {"_errors", "_settings"},
     "recording": {"_errors", "_settings", "graph"},
     "decisions": {"_errors", "graph", "recording"},
     "views": {"_errors", "graph", "recording", "decisions"},
-    "recorder": {"_errors", "_frames", "_settings", "_torch", "graph", "recording", "torch"},
-    "batching": {"_errors", "_settings", "_torch", "graph", "torch"},
+    "recorder": {"_errors", "_frames", "_settings", "_torch", "_watch", "graph", "recording", "torch"},
+    "batching": {"_errors", "_settings", "_torch", "_watch", "graph", "torch"},
 }
 
 

@@ -13,6 +13,7 @@ import torch
 from torch.utils import _pytree
 
 import plait
+from plait._torch import mode_depth
 
 
 @dataclass(frozen=True)
@@ -63,7 +64,7 @@ def check_same_program(program: Callable[[], Any], *, seed: int = 0) -> SameProg
     _same("result", bare.result, recorded.result)
     _same("gradients", bare.gradients, recorded.gradients)
     _same("random state", bare.random_states, recorded.random_states)
-    depth = torch._C._len_torch_function_stack()
+    depth = mode_depth()
     assert depth == 0 or record.active is False, "the recording left its mode on PyTorch's stack"
     return SameProgram(bare, recorded, record)
 

@@ -18,8 +18,10 @@ NOTE [Opening one hop]
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+import sys
+from collections.abc import Callable, Iterable
+from types import ModuleType
+from typing import Any, Final
 
 import torch
 
@@ -31,12 +33,41 @@ mode_depth: Callable[[], int] = torch._C._len_torch_function_stack
 sequence_number: Callable[[], int] = torch._C._autograd._get_sequence_nr
 skip_one_hop: Callable[..., Any] = torch._C._skip_one_hop_torch_function
 is_autocast_on: Callable[[], bool] = torch._C._is_any_autocast_enabled
+norms: Callable[[list[torch.Tensor]], Iterable[torch.Tensor]] = torch._foreach_norm
+is_wrapped: Callable[[torch.Tensor], bool] = torch._C._functorch.is_functorch_wrapped_tensor  # by a transform
+DisableTorchFunction: Any = torch._C.DisableTorchFunction
+TensorBase: Any = torch._C.TensorBase
+set_grad_enabled: Callable[[bool], None] = torch._C._set_grad_enabled  # what `no_grad` calls on its way in and out
+VariableFunctions: Any = torch._C._VariableFunctions  # where the functions of `torch` are from,
+nn_functions: Any = torch._C._nn  # and those of `torch.nn.functional`
+PLAIN_MODULE_CALL: Final[Any] = torch.nn.Module._wrapped_call_impl
+STEP_PREPARATION: Final = "_patch_step_function"  # of `Optimizer`: what its constructor does to the method `step`
+COMPILATION_SWITCH: Final = "_maybe_set_eval_frame"  # of Dynamo: called around each compiled function
+CLIPPING: Final = "_clip_grads_with_norm_"  # of `clip_grad`: gets the norm that was found
 _innermost_transform: Callable[[], Any] = torch._C._functorch.peek_interpreter_stack
 
 
 def transforms_active() -> bool:
     """Whether a `torch.func` transform (vmap, grad, ...) is under way: values cannot be read inside."""
     return _innermost_transform() is not None
+
+
+def autocast_state() -> Any:
+    """What autocast would do now: False, or which devices and dtypes."""
+    if not is_autocast_on():
+        return False
+    return tuple((d, torch.is_autocast_enabled(d), torch.get_autocast_dtype(d)) for d in ("cpu", "cuda"))
+
+
+def keep_graph() -> bool:
+    """Whether the backward pass that is under way was asked to keep its graph; True where torch does not say."""
+    asked = getattr(torch._C._autograd, "_get_current_graph_task_keep_graph", None)
+    return True if asked is None else bool(asked())
+
+
+def dynamo_if_loaded() -> ModuleType | None:
+    """The module of Dynamo that has COMPILATION_SWITCH, if the process has loaded it."""
+    return sys.modules.get("torch._dynamo.eval_frame")
 
 
 def grad_fn_of(tensor: torch.Tensor) -> Any:

@@ -16,7 +16,7 @@ from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 
 import plait
-from plait.recorder import _backward, _patches, _steps, _tape
+from plait.recorder import _backward, _calls, _cuts, _layers, _optimizers, _steps, _tape
 from plait.recording import _writer
 
 
@@ -50,7 +50,7 @@ def patched() -> dict[str, Any]:
         "thread": threading.Thread.__dict__["_bootstrap_inner"],
         "show": warnings._showwarnmsg,  # type: ignore[attr-defined]
         "modes": torch._C._len_torch_function_stack(),
-        "layers": list(_patches._layers),
+        "layers": list(_layers.layers),
     }
 
 
@@ -294,15 +294,15 @@ def test_data_loader_workers() -> None:
 # -- faults of plait itself --------------------------------------------------------------------------------------
 
 FAULTS: list[tuple[Any, str]] = [
-    (_tape.Tape, "switch"), (_tape.Tape, "site_of"), (_tape.Tape, "unknown"), (_tape.Tape, "entry"),
+    (_calls.CallStack, "switch"), (_calls.CallStack, "site_of"), (_tape.Tape, "unknown"), (_tape.Tape, "entry"),
     (_tape.Tape, "sample"), (_tape.Tape, "append"), (_tape.Tape, "clear"), (_tape.Tape, "mode_switched"),
-    (_tape.Tape, "_failed"), (_tape.Tape, "number_of"), (_tape.Tape, "name_of"),
+    (_tape, "note_error"), (_tape.Tape, "number_of"), (_tape.Tape, "name_of"),
     (_steps.Steps, "close"), (_steps.Steps, "mark"), (_steps.Steps, "call_begins"), (_steps.Steps, "zero_grad"),
-    (_steps.Steps, "_cuts"), (_steps.Steps, "_keep"), (_steps.Steps, "tick"), (_steps.Steps, "flush"),
+    (_cuts.Cuts, "places"), (_steps.Steps, "_keep"), (_steps.Steps, "tick"), (_steps.Steps, "flush"),
     (_steps.Steps, "backward_done"), (_steps.Steps, "finish"), (_steps, "saved_bytes"),
     (_backward.BackwardWatch, "_begin"), (_backward.BackwardWatch, "_end"), (_backward.BackwardWatch, "_watch"),
-    (_patches.Patches, "_optimizer_event"), (_patches.Patches, "find_optimizers"),
-    (_patches.Patches, "_watch_optimizer"), (_writer.Writer, "flush"), (_writer.Writer, "add_step"),
+    (_optimizers.Optimizers, "_event"), (_optimizers.Optimizers, "find"),
+    (_optimizers.Optimizers, "_watch"), (_writer.Writer, "flush"), (_writer.Writer, "add_step"),
     (_writer.Writer, "finish"),
 ]  # fmt: skip
 
@@ -323,7 +323,7 @@ def test_a_fault_of_the_recorder_does_not_touch_the_program(
         rec = plait.record()
         with rec:
             patch.setattr(owner, name, fault)
-            if name == "find_optimizers":
+            if name == "find":
                 rec.steps_keeper.find_optimizers = fault
             if name == "backward_done":
                 rec.steps_keeper.watch.on_done = fault
@@ -340,7 +340,7 @@ def test_a_fault_of_the_recorder_does_not_touch_the_program(
     assert patched() == before
 
 
-QUIET = {"name_of", "find_optimizers", "tick", "entry"}  # this program need not come by
+QUIET = {"name_of", "find", "tick", "entry"}  # this program need not come by
 
 
 def test_a_fault_is_kept_in_the_file(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -349,7 +349,7 @@ def test_a_fault_is_kept_in_the_file(monkeypatch: pytest.MonkeyPatch) -> None:
     with plait.record() as rec:
         (x * 2).sum().backward()
         rec.step()
-        monkeypatch.setattr(_tape.Tape, "site_of", None)
+        monkeypatch.setattr(_calls.CallStack, "site_of", None)
         program()
     assert rec.steps[0].loss == 4.0 and len(rec.steps) <= 2
     ((kind, text),) = rec.notes

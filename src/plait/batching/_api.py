@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
+from contextlib import nullcontext
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from plait.batching import _torch_private as private
+from plait import _torch as private
+from plait._watch import BatchWatch, watch_of
 from plait.batching._current import local
 from plait.batching._examples import Spread, regroup, spread
 from plait.batching._lanes import Lanes
@@ -144,13 +146,26 @@ def run(
     report.examples = given.count
     if local.rt is not None:
         return _loop(func, options, report, given, "it was called inside of another plait.batch")
-    if private.in_functorch():
+    watch = watch_of(given.count)
+    try:
+        return _run(func, options, report, given, watch)
+    finally:
+        if watch is not None:
+            watch.ends(report)
+
+
+def _run(func: Callable[..., Any], options: Options, report: Report, given: Spread, watch: BatchWatch | None) -> Any:
+    if private.transforms_active():
         return _loop(func, options, report, given, "it was called inside of a torch.func transform")
     parameters = _parameters(func) if options.all_parameters else []
     rt = LaneRuntime(report, options.randomness, given.device, _namer(func))
     if options.randomness == "same":
         rt.seed = int(torch.randint(2**31, ()).item())
-    results = run_lanes(rt, func, given)
+    if watch is not None:
+        rt.watch = watch
+        rt.core.on_node = watch.node
+    with nullcontext() if watch is None else watch.lanes():
+        results = run_lanes(rt, func, given)
     if options.fallback == "error" and report.alone:
         (name, why), n = report.alone.most_common(1)[0]
         raise BatchError(f"{name} ran one example at a time ({n} times: {why}) and fallback='error' was asked for")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor, nn
 
-from plait.batching import _torch_private as private
+from plait import _torch as private
 from plait.batching._core_choice import Entry
 from plait.batching._current import local
 from plait.batching._lazy import Const, Lazy
@@ -42,7 +42,7 @@ class LaneRows:
 
 def fast_key(key_of: Any, flag: Any, args: Any, owner: Any = None, shared: frozenset[int] = frozenset()) -> Any:
     """The key under which the core finds this call the next time, if it is of the kind that the core understands."""
-    key: list[Any] = [key_of, flag, torch.is_grad_enabled(), private.any_autocast()]
+    key: list[Any] = [key_of, flag, torch.is_grad_enabled(), private.is_autocast_on()]
     if owner is not None:
         key.append(id(owner))
     for i, a in enumerate(args):

@@ -10,9 +10,10 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from plait.batching import _torch_private as private
+from plait import _torch as private
+from plait.batching._core_choice import Test, install
 from plait.batching._current import Runtime, local
-from plait.batching._lazy import INPUT, Alias, BatchError, Const, Lazy, Test, Written, runtime
+from plait.batching._lazy import INPUT, Alias, BatchError, Const, Lazy, Written, runtime
 from plait.batching._meta import meta_of, row_meta
 
 Args = tuple[Any, ...]
@@ -317,9 +318,9 @@ def site() -> str:
 _OURS: dict[Any, bool] = {}
 
 
-def site_key() -> tuple[Any, int]:
-    """Like `site`, but quick: the code object and the line."""
-    f: Any = sys._getframe(2)
+def site_key(above: int = 1) -> tuple[Any, int]:
+    """Like `site`, but quick: the code object and the offset of the instruction; from that many frames above."""
+    f: Any = sys._getframe(above)
     while f is not None:
         code = f.f_code
         ours = _OURS.get(code)
@@ -327,7 +328,7 @@ def site_key() -> tuple[Any, int]:
             name = f.f_globals.get("__name__", "")
             ours = _OURS[code] = name.startswith(("plait.", "torch.")) or name in ("plait", "torch")
         if not ours:
-            return code, f.f_lineno
+            return code, f.f_lasti
         f = f.f_back
     return None, 0
 
@@ -994,3 +995,5 @@ FAST: dict[Any, str] = {
     for f, n in _CANON.items()
     if n not in _SLOW and n not in _SWAPPED and not n.endswith("_") and not n.startswith("_")
 }
+
+install(FAST, torch_function, _OURS, site_key)

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import time
+from collections import Counter
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
 
-from plait.batching import _torch_private as private
+from plait import _torch as private
+from plait._watch import Asked, BatchWatch
 from plait.batching._lazy import Lazy
 from plait.batching._meta import Meta, Space, meta_of
 from plait.batching._program import Rows
@@ -162,8 +165,9 @@ class Executor:
                 at += leaf.meta.rows
 
     # ------------------------------------------------------------------ running
-    def flush(self, slots: Sequence[int]) -> None:
-        """Runs what these slots need, and nothing else: the rest waits for more company."""
+    def flush(self, slots: Sequence[int], asked: Counter[Asked] | None = None) -> None:
+        """Runs what these slots need, and nothing else: the rest waits for more company. `asked`: where examples wait
+        for a value, and how many do."""
         rt = self.rt
         with private.DisableTorchFunction(), torch.no_grad():
             if self.pending:
@@ -173,13 +177,24 @@ class Executor:
             if not groups:
                 return
             rt.report.flushes += 1
+            if rt.watch is not None:
+                rt.watch.flush(asked.total() if asked else 0, asked.most_common(1)[0][0] if asked else None)
             for a, kept in zip(self.order, before):
                 a.reserve(rt.core.used(a.number), kept)
             index = torch.frombuffer(packed, dtype=torch.int64) if packed else None
             if index is not None and rt.device.type != "cpu":
                 index = index.to(rt.device)
             for group in groups:
-                self._run(group, index)
+                if rt.watch is None:
+                    self._run(group, index)
+                else:
+                    self._run_watched(group, index, rt.watch)
+
+    def _run_watched(self, group: Any, index: Tensor | None, watch: BatchWatch) -> None:
+        start = time.perf_counter_ns()
+        self._run(group, index)
+        name = self.rt.sig_list[group[0]].name
+        watch.group(name, group[1], group[5], group[6], time.perf_counter_ns() - start)
 
     def gather_sig(self, space: Space, tracks: bool) -> Sig:
         sig = self.gathers.get((space, tracks))
@@ -190,7 +205,7 @@ class Executor:
         return sig
 
     def _run(self, group: Any, index: Tensor | None) -> None:
-        number, n, lengths, cols, places, lanes = group
+        number, n, lengths, cols, places, lanes, _ = group
         sig = self.rt.sig_list[number]
         self.rt.report.group(sig.name, n)
         spaces = sig.out_spaces if sig.kind == "gather" else [m[2] for m in sig.in_metas]

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
-from plait.batching import _torch_private as private
+from plait import _torch as private
 from plait.batching._dispatch import fresh
 from plait.batching._lazy import INPUT, BatchError, Const, Lazy
 from plait.batching._meta import Space
@@ -50,7 +50,8 @@ class BatchNode(torch.autograd.Function):
         holder: _Holder = ctx.holder
         if torch.is_grad_enabled():
             return (None, *holder.plain(leaves, gouts))
-        grads = holder.grads(leaves, gouts, ctx.needs_input_grad[1:])
+        with private.DisableTorchFunction():  # a recording has one node for all of this
+            grads = holder.grads(leaves, gouts, ctx.needs_input_grad[1:])
         if not private.keep_graph():
             holder.release()
         return (None, *grads)
@@ -121,7 +122,7 @@ class _Holder:
 
 def as_row(rt: LaneRuntime, x: Any, lane: int) -> Lazy:
     """A result of example `lane` as a value with rows."""
-    rt.lane = rt.core.lane = lane
+    rt.lane = lane
     if type(x) is Lazy:
         if type(x.extra) is Const:
             return rt.promote(x.extra.tensor)

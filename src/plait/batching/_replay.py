@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
-from plait.batching import _torch_private as private
+from plait import _torch as private
 from plait.batching._meta import Space
 
 if TYPE_CHECKING:

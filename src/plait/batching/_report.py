@@ -4,7 +4,13 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, field
+from types import CodeType
 from typing import Any
+
+
+def _line(code: CodeType, offset: int) -> int:
+    line = list(code.co_positions())[offset // 2][0]
+    return code.co_firstlineno if line is None else line
 
 
 @dataclass
@@ -54,8 +60,8 @@ class Report:
     def reads(self) -> Counter[str]:
         """Where the program asked for a value (`file:line`), and how often."""
         res: Counter[str] = Counter()
-        for (code, line), n in self.sites.items():
-            res[f"{code.co_filename}:{line}" if code is not None else ""] += n
+        for (code, offset), n in self.sites.items():
+            res[f"{code.co_filename}:{_line(code, offset)}" if code is not None else ""] += n
         return res
 
     @property

@@ -9,8 +9,8 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor
 
+from plait import _torch as private
 from plait.batching import _current
-from plait.batching import _torch_private as private
 from plait.batching._dispatch import fresh, function_of, has_lazy
 from plait.batching._lazy import Const, Lazy
 from plait.batching._meta import Meta, meta_of

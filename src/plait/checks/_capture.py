@@ -10,6 +10,7 @@ import torch
 from torch.overrides import TorchFunctionMode
 from torch.utils import _pytree
 
+from plait._torch import DisableTorchFunction
 from plait.graph import Site
 from plait.recorder import record
 from plait.recording import Recording
@@ -60,7 +61,7 @@ class _Capture(TorchFunctionMode):
                 continue
             sources = tuple(self.numbers[id(each)][1] for each in _tensors((args, kwargs)) if id(each) in self.numbers)
             site = None if row.site is None else _site(self._tape, row.site)
-            with torch._C.DisableTorchFunction():
+            with DisableTorchFunction():
                 kept = tensor.detach().clone()
             self.numbers[id(tensor)] = tensor, len(self.results)  # the tensor stays alive, so its id stays its own
             scope = None if row.scope is None else self._tape.scopes.bodies[row.scope]

@@ -12,8 +12,8 @@ from functools import lru_cache
 from typing import Any
 
 from plait.decisions._survey import Survey
-from plait.graph._model import Site
 from plait.graph._rows import EnterRow, OpRow, ReadRow
+from plait.graph._site import Site
 
 _UNKNOWN = object()
 

@@ -15,9 +15,9 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 from plait.graph._executions import Move, executions
-from plait.graph._model import Loop, Site
 from plait.graph._regions import RegionBuilder
 from plait.graph._rows import EnterRow, Row
+from plait.graph._site import Loop, Site
 from plait.recording import BuiltGraph, OpTotal, Recording, StepGroup, built_graphs, op_totals, step_groups
 
 TOKEN_BUDGET = 40_000

@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 
 from plait.decisions._arms import Verdict, arms_seen, verdict_of
 from plait.decisions._survey import Survey
-from plait.graph._model import Site, Test
 from plait.graph._rows import ReadRow
+from plait.graph._site import Site, Test
 from plait.recording import read_rows, read_totals, step_reads
 
 READ_BUDGET = 40_000

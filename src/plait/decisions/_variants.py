@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from plait.decisions._survey import Built, Survey
-from plait.graph._model import Loop, Site
 from plait.graph._notation import op_name, span, tensor
 from plait.graph._rows import (
     BackwardRow,
@@ -20,6 +19,7 @@ from plait.graph._rows import (
     Row,
     TensorType,
 )
+from plait.graph._site import Loop, Site
 
 SHOWN = 8  # variants of a program that are listed and compared one by one
 

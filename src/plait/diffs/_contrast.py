@@ -11,8 +11,8 @@ from plait.diffs._diff import _VERDICTS, Diff, diff
 from plait.diffs._divergence import Divergence, Half, _decided, _ran, _rounds, lines
 from plait.diffs._ranks import RankDiff, diff_ranks
 from plait.graph._marks import Contrast, ContrastSide
-from plait.graph._model import Site
 from plait.graph._notation import plural
+from plait.graph._site import Site
 from plait.recording import Recording
 
 _RANK = re.compile(r"\.rank\d+\.plait$")

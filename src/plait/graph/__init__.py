@@ -4,22 +4,19 @@ from plait.graph._builder import GraphBuilder, build
 from plait.graph._model import (
     Backward,
     BackwardNode,
-    Branch,
     Decision,
     Edge,
     Event,
     Graph,
     Hashes,
-    Loop,
     ModeChange,
     Node,
     Region,
     Saved,
     Scope,
-    Site,
-    Test,
     Value,
 )
+from plait.graph._site import Branch, Loop, Site, Test
 
 __all__ = [
     "Backward", "BackwardNode", "Branch", "Decision", "Edge", "Event", "Graph", "GraphBuilder", "Hashes", "Loop",

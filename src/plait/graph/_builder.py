@@ -19,7 +19,6 @@ from plait.graph._model import (
     Node,
     Saved,
     Scope,
-    Site,
     Value,
 )
 from plait.graph._regions import RegionBuilder
@@ -39,6 +38,7 @@ from plait.graph._rows import (
     TensorType,
 )
 from plait.graph._shape import HashBuilder
+from plait.graph._site import Site
 
 Types = Mapping[int, TensorType] | Sequence[TensorType]
 

@@ -10,7 +10,8 @@ from collections.abc import Hashable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from plait.graph._marks import Fold, FoldKind
-from plait.graph._model import Graph, Region, Site
+from plait.graph._model import Graph, Region
+from plait.graph._site import Site
 
 Sites = Mapping[int, Site]
 

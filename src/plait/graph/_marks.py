@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from plait.graph._model import Site
+from plait.graph._site import Site
 
 MarkKind = Literal["decision", "read", "loop", "cut", "write", "backward", "finding"]
 FoldKind = Literal[

@@ -13,8 +13,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from plait.graph._make import maker
-from plait.graph._model import Loop, Region, Site
+from plait.graph._model import Region
 from plait.graph._rows import EnterRow
+from plait.graph._site import Loop, Site
 
 _region = maker(Region)
 

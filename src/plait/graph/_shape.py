@@ -6,8 +6,9 @@ import hashlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from plait.graph._model import Hashes, Site
+from plait.graph._model import Hashes
 from plait.graph._rows import InputRow, OpRow, Row
+from plait.graph._site import Site
 
 Place = tuple[str, int, int, str] | None
 

@@ -11,7 +11,7 @@ import ast
 from dataclasses import replace
 from typing import Any, NamedTuple
 
-from plait.graph._model import Branch, Loop, Test
+from plait.graph._site import Branch, Loop, Test
 
 _COMPREHENSION_FRAMES = {"<listcomp>": ast.ListComp, "<setcomp>": ast.SetComp, "<dictcomp>": ast.DictComp,
                          "<genexpr>": ast.GeneratorExp}  # fmt: skip

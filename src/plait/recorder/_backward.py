@@ -11,8 +11,10 @@ import torch
 
 from plait._torch import node_number, pop_mode, push_mode, sequence_number, skip_one_hop, transforms_active
 from plait.graph._rows import BackwardRow, OpRow
-from plait.recorder._new_row import Named, new_row
-from plait.recorder._tape import PORTS, SMALL_TENSOR, OpaqueCall, Tape
+from plait.recorder._entries import PORTS
+from plait.recorder._new_row import Named, new_row, place_result
+from plait.recorder._opaque import OpaqueCall
+from plait.recorder._tape import SMALL_TENSOR, Tape
 
 
 class NodeStats(NamedTuple):
@@ -70,7 +72,7 @@ class BackwardWatch:
         tape = self._tape
         if tape.backward_depth:  # `Tensor.backward` calls `autograd.backward`; a checkpoint calls it inside a pass
             return self._opened(func, args, kwargs)
-        call = _Call(func, *_arguments(func, args, kwargs))
+        call = _Call(func, *pass_arguments(func, args, kwargs))
         site, watched = tape.guarded(self._begin, call, frame) or (None, [])
         tape.backward_depth += 1
         tape.circumstances |= 2
@@ -95,7 +97,7 @@ class BackwardWatch:
     def _begin(self, call: _Call, frame: Any) -> tuple[int | None, list[Any]]:
         """Write the pass down; (its site, the hooks that watch it)."""
         tape = self._tape
-        site = tape.site_of(frame)
+        site = tape.calls.site_of(frame)
         if transforms_active():
             return site, []
         for root in (*call.roots, *call.inputs):
@@ -116,7 +118,7 @@ class BackwardWatch:
             given = call.roots, call.inputs
             here = len(tape.tokens)
             made = new_row(tape, None, Named("grad"), given, {}, result, site, call.create_graph, before)
-            tape.place_result(made, here, before, given, {}, result)
+            place_result(tape, made, here, before, given, {}, result)
         elif call.create_graph:
             entries = tuple(tape.entry(root) for root in call.roots)
             tape.opaque.append(OpaqueCall("backward", site, None, entries, before, sequence_number()))
@@ -226,7 +228,7 @@ def _norm(gradients: Sequence[torch.Tensor | None]) -> float | None:
     return float(sum(torch.linalg.vector_norm(each.double()).item() ** 2 for each in floating) ** 0.5)
 
 
-def _arguments(
+def pass_arguments(
     func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> tuple[list[torch.Tensor], list[torch.Tensor], bool, bool]:
     """(roots, inputs, retain_graph, create_graph) of a call of `backward` or `grad`."""

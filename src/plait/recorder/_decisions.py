@@ -8,8 +8,9 @@ from weakref import ref
 import torch
 
 from plait.graph._rows import ReadRow
+from plait.recorder._entries import PORTS, Earlier
 from plait.recorder._functions import READS
-from plait.recorder._tape import PORTS, Earlier, Tape
+from plait.recorder._tape import Tape
 
 
 def make_reads(tape: Tape) -> dict[Any, Any]:
@@ -22,12 +23,12 @@ def _reader(tape: Tape, how: str) -> Any:
     learned: set[int] = set()
     # (site, distance, port, outcome, comparison) -> the counts of its row
     known_rows: dict[tuple[Any, ...], list[Any]] = {}
-    ids = tape.ids
+    ids, calls = tape.ids, tape.calls
 
     def read(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], frame: Any) -> Any:
         site = None
         try:
-            site = tape.site_of(frame)
+            site = calls.site_of(frame)
         except Exception as error:
             tape.broken(error)
         tensor = args[0]
@@ -89,14 +90,14 @@ def make_gradient_look(tape: Tape) -> dict[Any, Any]:
     def note_missing(tensor: torch.Tensor, frame: Any) -> None:
         """A result was asked for its gradient, which only leaves keep."""
         tape.entry(tensor)
-        tape.event("grad_of_result", tape.site_of(frame), (tensor,))
+        tape.event("grad_of_result", tape.calls.site_of(frame), (tensor,))
 
     getter: Any = torch.Tensor.grad
     return {getter.__get__: look}
 
 
 def make_mode_switch(tape: Tape) -> Any:
-    """The handler of `torch._C._set_grad_enabled`, which `no_grad` and `enable_grad` call on their way in and out."""
+    """The handler of `set_grad_enabled`, which `no_grad` and `enable_grad` call on their way in and out."""
 
     def switched(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], frame: Any) -> Any:
         result = func(*args, **kwargs)

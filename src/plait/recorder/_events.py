@@ -1,6 +1,6 @@
 """Events that only rules ask about. Each is written down when it happens, so a healthy program pays nothing.
 
-* `optimizer_of_results`: an optimizer was given tensors that are results of operations (see `_patches.py`).
+* `optimizer_of_results`: an optimizer was given tensors that are results of operations (see `_optimizers.py`).
 * `update`: the program updated a leaf itself with a gradient that an earlier update had used already.
 * `grad_of_result`: `.grad` was read of a result, which has none.
 * `clip`: gradients were clipped by a norm that is not finite.
@@ -22,8 +22,8 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import nn
 
-from plait._torch import storage_key
-from plait.recorder._new_row import flat, tensors_in
+from plait._torch import CLIPPING, storage_key
+from plait.recorder._arguments import flat, tensors_in
 from plait.recorder._sites import Sites
 
 if TYPE_CHECKING:
@@ -35,23 +35,23 @@ def install(patches: Patches, tape: Tape) -> None:
     """Watch for the events of this module."""
     from torch.nn.utils import clip_grad
 
-    if hasattr(clip_grad, "_clip_grads_with_norm_"):
-        patches._set(clip_grad, "_clip_grads_with_norm_", _clip(patches, tape, clip_grad._clip_grads_with_norm_))
+    if hasattr(clip_grad, CLIPPING):
+        patches.replace(clip_grad, CLIPPING, _clip(patches, tape, getattr(clip_grad, CLIPPING)))
     hook = nn.Module.register_backward_hook
-    patches._set(nn.Module, "register_backward_hook", _module_hook(patches, tape, hook))
+    patches.replace(nn.Module, "register_backward_hook", _module_hook(patches, tape, hook))
     proxies = sys.modules.get("torch.fx.proxy")
     if proxies is not None:
         base = proxies.TracerBase
         for what, name in (("truth", "to_bool"), ("length", "iter")):
-            patches._set(base, name, _symbolic(patches, tape, getattr(base, name), what))
+            patches.replace(base, name, _symbolic(patches, tape, getattr(base, name), what))
 
 
 def _clip(patches: Patches, tape: Tape, original: Any) -> Any:
     @functools.wraps(original)
     def clip(parameters: Any, max_norm: float, total_norm: torch.Tensor, *args: Any, **kwargs: Any) -> Any:
         tensors = [parameters] if isinstance(parameters, torch.Tensor) else list(parameters)
-        if patches._here() and (total_norm.device.type == "cpu" or tape.values == "stats"):
-            with patches._unseen():
+        if patches.here() and (total_norm.device.type == "cpu" or tape.values == "stats"):
+            with patches.unseen():
                 _note_norm(tape, tensors, float(total_norm))
         return original(tensors, max_norm, total_norm, *args, **kwargs)
 
@@ -63,7 +63,7 @@ def _note_norm(tape: Tape, parameters: list[torch.Tensor], norm: float) -> None:
         return
     bad = [each for each in parameters if each.grad is not None and not bool(torch.isfinite(each.grad).all())]
     names = ", ".join(tape.name_of(each) or f"a tensor of shape {list(each.shape)}" for each in bad[:3])
-    site = tape.site_of(sys._getframe(3))
+    site = tape.calls.site_of(sys._getframe(3))
     for each in bad:
         tape.entry(each)
     tape.event("clip", site, bad, names, nonfinite=len(bad), tensors=len(parameters), norm=str(norm))
@@ -72,8 +72,8 @@ def _note_norm(tape: Tape, parameters: list[torch.Tensor], norm: float) -> None:
 def _module_hook(patches: Patches, tape: Tape, original: Any) -> Any:
     @functools.wraps(original)
     def register(module: nn.Module, hook: Any) -> Any:
-        if patches._here():
-            tape.event("module_hook", tape.site_of(sys._getframe(1)), (), type(module).__name__,
+        if patches.here():
+            tape.event("module_hook", tape.calls.site_of(sys._getframe(1)), (), type(module).__name__,
                        parts=sum(1 for _ in module.children()))  # fmt: skip
         return original(module, hook)
 
@@ -83,8 +83,8 @@ def _module_hook(patches: Patches, tape: Tape, original: Any) -> Any:
 def _symbolic(patches: Patches, tape: Tape, original: Any, what: str) -> Any:
     @functools.wraps(original)
     def asked(tracer: Any, proxy: Any) -> Any:
-        if patches._here():
-            tape.event("symbolic", tape.site_of(sys._getframe(1)), (), what)
+        if patches.here():
+            tape.event("symbolic", tape.calls.site_of(sys._getframe(1)), (), what)
         return original(tracer, proxy)
 
     return asked
@@ -94,7 +94,7 @@ def function_applied(
     tape: Tape, cls: Any, args: tuple[Any, ...], kwargs: dict[str, Any], result: Any, frame: Any
 ) -> None:
     """Look at what a custom Function kept."""
-    site = tape.site_of(frame)
+    site = tape.calls.site_of(frame)
     outputs = list(flat(result))
     node = next((each.grad_fn for each in outputs if each.requires_grad and each.grad_fn is not None), None)
     if node is None or type(node).__name__ != f"{cls.__name__}Backward":

@@ -8,6 +8,8 @@ from typing import Any
 
 import torch
 
+from plait._torch import TensorBase
+
 Tensor = torch.Tensor
 
 # Properties and methods that tell about a tensor without computing or reading its elements.
@@ -105,10 +107,10 @@ def looks() -> frozenset[Any]:
         getter = getattr(attribute, "__get__", None)
         if getter is not None and not callable(attribute) and name not in _TENSOR_GETTERS:
             found.add(getter)
-    for name in dir(torch._C.TensorBase):
-        attribute = torch._C.TensorBase.__dict__.get(name)
+    for name in dir(TensorBase):
+        attribute = TensorBase.__dict__.get(name)
         if type(attribute).__name__ == "getset_descriptor" and name not in _TENSOR_GETTERS:
-            found.add(attribute.__get__)  # type: ignore[union-attr]
+            found.add(attribute.__get__)
     found.update(getattr(torch, name) for name in _LOOK_FUNCTIONS if hasattr(torch, name))
     setter: Callable[..., Any] = Tensor.requires_grad.__set__  # type: ignore[attr-defined]
     found.discard(setter)

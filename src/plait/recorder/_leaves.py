@@ -17,6 +17,8 @@ from weakref import ref
 
 import torch
 
+from plait._torch import DisableTorchFunction
+
 WATCHED_FOR_SUMS = 4  # leaves whose gradients tell whether a pass adds to what earlier ones left
 
 
@@ -186,7 +188,7 @@ class Leaves:
 
 
 def _holds_something(gradient: torch.Tensor) -> bool:
-    with torch._C.DisableTorchFunction():
+    with DisableTorchFunction():
         if gradient.is_sparse or gradient.device.type == "meta":
             return False
         return bool(gradient.detach().count_nonzero().item())

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
 from typing import Any, Final
 from weakref import ref
 
 import torch
 
-from plait._torch import grad_fn_of, node_number, output_number, saved_tensors, storage_key, transforms_active
-from plait.graph._rows import OpRow, OutputRow, ParentRow, ReadRow, Reference
+from plait._torch import node_number, output_number, storage_key
+from plait.graph._rows import OpRow, OutputRow, ReadRow
+from plait.recorder._arguments import constants, flat, tensors_in
+from plait.recorder._entries import PORTS, Entry, reference_from
 from plait.recorder._functions import COMPARISONS, CREATED_COPIES, DATA_SHAPES, plain_name
-from plait.recorder._tape import PORTS, Entry, OpaqueCall, Tape
+from plait.recorder._nodes import backward_nodes, own_grad_fn, saved_by
+from plait.recorder._tape import Tape
 
 # What is special about a row, as bits of its flags. 0: it gave one new tensor, which is all there is to note.
 UNRECORDED: Final = 1  # no tensor came out and none was changed
@@ -70,14 +72,14 @@ def new_row(
         base = None
         if replaces is None and storage is not None:
             base = next((i for i, each in enumerate(storages) if each == storage), None)
-        output_rows.append(OutputRow(port // PORTS, _own_grad_fn(output, nodes), base, replaces, output_number(output)))
+        output_rows.append(OutputRow(port // PORTS, own_grad_fn(output, nodes), base, replaces, output_number(output)))
     row = OpRow(
         name, site, tape.scopes.stack[-1], grad, tape.backward_depth > 0,
         tuple(reference_from(here, entry) for entry in entries), tuple(position for position, _ in tensors),
         constants(args, kwargs), tuple(output_rows), tuple(written),
-        _cut(tape, name, grad, entries, ports), _saved(nodes, storages, outputs), backward,
+        _cut(tape, name, grad, entries, ports), saved_by(nodes, storages, outputs), backward,
     )  # fmt: skip
-    number = tape.number_of(row, tuple(node_number(node) - before for node in nodes), tape.in_arm(site))
+    number = tape.number_of(row, tuple(node_number(node) - before for node in nodes), tape.calls.in_arm(site))
     if key is None:  # not an ordinary call: its nodes may be numbered differently each time
         for index, node in enumerate(nodes):
             tape.extra_nodes[node_number(node)] = (here, index)
@@ -162,102 +164,20 @@ def after_special_row(
         tape.reads.append((count, None, None))
 
 
-def opaque_output(tape: Tape, call: OpaqueCall, tensor: torch.Tensor) -> Entry:
-    """Write down a compiled or scripted call as the node that made `tensor`, when the tensor is first used."""
-    here = len(tape.tokens)
-    port = tape.port_of(tensor)
-    backward, nodes = backward_nodes(tape, here, [tensor], call.first)
-    output = OutputRow(port // PORTS, _own_grad_fn(tensor, nodes), None, None, output_number(tensor))
-    row = OpRow(
-        call.name, call.site, call.scope, True, False,
-        tuple(reference_from(here, entry) for entry in call.arguments),
-        tuple(str(index) for index in range(len(call.arguments))), "", (output,), (),
-        None, (), backward,
-    )  # fmt: skip
-    number = tape.number_of(row, ())
-    for index, node in enumerate(nodes):
-        tape.extra_nodes[node_number(node)] = (here, index)
-    tape.counts[number][2] += 1
-    tape.tokens.append(number)
-    tape.numbers.append(tape.numbers[-1] if tape.numbers else call.first)
+def place_result(
+    tape: Tape, counts: list[Any], here: int, before: int, args: tuple[Any, ...], kwargs: dict[str, Any], result: Any
+) -> None:
+    """Write down a row that is no ordinary call, and note its results."""
+    if counts[3] & UNRECORDED:
+        return
+    counts[2] += 1
+    tape.tokens.append(counts[0])
+    tape.numbers.append(before)
     tape.times.append(0)
-    made = (ref(tensor), here, port, None if tensor.is_inference() else tensor._version)
-    tape.ids[id(tensor)] = made
-    return made
-
-
-def reference_from(here: int, entry: Entry) -> Reference:
-    """A value as the row at `here` refers to it."""
-    place = entry[1]
-    return (here - place if place >= 0 else place), entry[2] % PORTS
-
-
-def tensors_in(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Iterator[tuple[str, torch.Tensor]]:
-    """(position, tensor) of all arguments, in the order in which the handler meets them."""
-    for index, argument in enumerate(args):
-        yield from _tensors(str(index), argument)
-    for name, argument in kwargs.items():
-        yield from _tensors(name, argument)
-
-
-def _tensors(position: str, argument: Any) -> Iterator[tuple[str, torch.Tensor]]:
-    if isinstance(argument, torch.Tensor):
-        yield position, argument
-    elif isinstance(argument, (list, tuple)):
-        for index, item in enumerate(argument):
-            yield from _tensors(f"{position}.{index}", item)
-    elif isinstance(argument, dict):
-        for name, item in argument.items():
-            yield from _tensors(f"{position}.{name}", item)
-    elif isinstance(argument, slice):
-        for item in (argument.start, argument.stop, argument.step):
-            if isinstance(item, torch.Tensor):
-                yield position, item
-
-
-def flat(result: Any) -> Iterator[torch.Tensor]:
-    """The tensors of a result, however nested."""
-    if isinstance(result, torch.Tensor):
-        yield result
-    elif isinstance(result, (list, tuple)):
-        for item in result:
-            yield from flat(item)
-    elif isinstance(result, dict):
-        for item in result.values():
-            yield from flat(item)
-
-
-def constants(args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
-    """The arguments that are no tensors, as one would write them."""
-    shown = []
-    for argument in args:
-        if (text := _constant(argument)) is not None:
-            shown.append(text)
-    for name, argument in kwargs.items():
-        if (text := _constant(argument)) is not None and text != "None":
-            shown.append(f"{name}={text}")
-    return ", ".join(shown)
-
-
-def _constant(argument: Any) -> str | None:
-    if isinstance(argument, torch.Tensor):
-        return None
-    if argument is None or isinstance(argument, (bool, int, float, complex, str)):
-        return repr(argument)
-    if isinstance(argument, (torch.dtype, torch.device, torch.layout, torch.memory_format)):
-        return str(argument)
-    if argument is Ellipsis:
-        return "..."
-    if isinstance(argument, slice):
-        start, stop, step = (_constant(each) or "$" for each in (argument.start, argument.stop, argument.step))
-        text = f"{'' if start == 'None' else start}:{'' if stop == 'None' else stop}"
-        return text if step == "None" else f"{text}:{step}"
-    if isinstance(argument, (list, tuple)):
-        parts = [_constant(each) for each in argument[:8]]
-        if not any(part is not None for part in parts):
-            return None
-        return f"[{', '.join(part or '$' for part in parts)}{', ...' if len(argument) > 8 else ''}]"
-    return type(argument).__name__
+    if not counts[3] & MANY:
+        counts[3] |= MANY
+        counts[4] = (counts[4],)
+    after_special_row(tape, counts, here, None, args, kwargs, result)
 
 
 def _is_number(side: Any) -> bool:
@@ -273,89 +193,6 @@ def _has_mask(args: tuple[Any, ...]) -> bool:
     index = args[1] if len(args) > 1 else None
     parts = index if isinstance(index, (tuple, list)) else (index,)
     return any(isinstance(each, torch.Tensor) and each.dtype in (torch.bool, torch.uint8) for each in parts)
-
-
-def _own_grad_fn(output: torch.Tensor, nodes: list[Any]) -> int | None:
-    if not output.requires_grad or transforms_active():
-        return None
-    grad_fn = grad_fn_of(output)
-    return next((index for index, node in enumerate(nodes) if node is grad_fn), None)
-
-
-def backward_nodes(
-    tape: Tape, here: int, outputs: list[torch.Tensor], before: int, entries: Sequence[Entry] = ()
-) -> tuple[tuple[tuple[str, tuple[ParentRow | None, ...]], ...], list[Any]]:
-    """The backward nodes that the call made, in the order of their numbers, with their parents."""
-    if transforms_active():
-        return (), []
-    found: dict[int, Any] = {}
-    starts = [grad_fn_of(output) for output in outputs if output.requires_grad]
-    stack = [node for node in starts if node is not None]
-    while stack:
-        node = stack.pop()
-        number = node_number(node)
-        if number in found or node.name() == "torch::autograd::AccumulateGrad" or number < tape.first_number:
-            continue
-        if number in tape.extra_nodes or (number < before and tape.find_node(number) is not None):
-            continue
-        found[number] = node
-        stack += [parent for parent, _ in node.next_functions if parent is not None]
-    numbers = sorted(found)
-    nodes = [found[number] for number in numbers]
-    for index, number in enumerate(numbers):
-        if number < before:  # a view whose node was made when somebody looked at it, between two calls
-            tape.extra_nodes[number] = (here, index)
-    own = {number: index for index, number in enumerate(numbers)}
-    rows = tuple(
-        (node.name(), tuple(_parent(tape, here, own, entries, *each) for each in node.next_functions)) for node in nodes
-    )
-    return rows, nodes
-
-
-def _parent(
-    tape: Tape, here: int, own: dict[int, int], entries: Sequence[Entry], node: Any, number: int
-) -> ParentRow | None:
-    if node is None:
-        return None
-    variable = getattr(node, "variable", None)
-    if isinstance(variable, torch.Tensor):
-        entry = tape.ids.get(id(variable))
-        if entry is None or entry[0]() is not variable:
-            return ParentRow("old", 0, 0, number)
-        distance, output = reference_from(here, entry)
-        return ParentRow("leaf", distance, output, number)
-    index = own.get(node_number(node))
-    if index is not None:
-        return ParentRow("node", 0, index, number)
-    place = tape.find_node(node_number(node))
-    if place is None:
-        return ParentRow("old", 0, 0, number)
-    for entry in entries:
-        if tape.grad_fn_of_entry(entry) == (*place, number):
-            return ParentRow("value", *reference_from(here, entry), number)
-    return ParentRow("node", here - place[0], place[1], number)
-
-
-def _saved(
-    nodes: list[Any], storages: list[int | None], outputs: list[torch.Tensor]
-) -> tuple[tuple[str, str, int, int], ...]:
-    """(name, whose it is, which, bytes) of what the nodes keep for backward."""
-    found = []
-    own = [storage_key(output) for output in outputs]
-    seen = set()
-    for node in nodes:
-        for name, tensor in saved_tensors(node):
-            key = storage_key(tensor)
-            if key is None or (name, key, id(node)) in seen:
-                continue
-            seen.add((name, key, id(node)))
-            if key in storages:
-                found.append((name, "argument", storages.index(key), tensor.nbytes))
-            elif key in own:
-                found.append((name, "output", own.index(key), tensor.nbytes))
-            else:
-                found.append((name, "own", 0, tensor.nbytes))
-    return tuple(found)
 
 
 def _cut(tape: Tape, name: str, grad: bool, entries: list[Entry], ports: tuple[int, ...]) -> str | None:

@@ -1,4 +1,4 @@
-"""The handler: what runs at every call through torch. The one hot path of plait; see NOTE [Hot keys] in `_tape.py`."""
+"""The handler: what runs at every call through torch. The hot path of plait; see NOTE [Hot keys] in `_ledger.py`."""
 
 from __future__ import annotations
 
@@ -31,7 +31,8 @@ def make_handler(tape: Tape, specials: dict[Any, Special]) -> Handler:
     # What to do with a function: LOOK, a special handler, or for all others the bits of `kind_of_name`.
     kinds: dict[Any, Any] = {**dict.fromkeys(looks(), LOOK), **specials}
     kind_of = kinds.get
-    codes_of, switch, learn_site = tape.sites.codes.get, tape.switch, tape.sites.learn
+    calls = tape.calls
+    codes_of, switch, learn_site = tape.sites.codes.get, calls.switch, tape.sites.learn
     learn_code = tape.sites.learn_code
     ids, ids_of, unknown, changed = tape.ids, tape.ids.get, tape.unknown, tape.changed
     tokens, numbers, times = tape.tokens, tape.numbers, tape.times
@@ -108,19 +109,19 @@ def make_handler(tape: Tape, specials: dict[Any, Special]) -> Handler:
             while True:
                 if type(sites) is dict:
                     mark = frame.f_trace
-                    if mark is None or mark is not tape.top:
+                    if mark is None or mark is not calls.top:
                         switch(frame)
                     site = sites.get(frame.f_lasti)
                     if site is None:
                         site = learn_site(frame.f_code, frame.f_lasti)
                     if passed:
-                        call_sites[-passed:] = [(site, tape.top, frame)] * passed
+                        call_sites[-passed:] = [(site, calls.top, frame)] * passed
                     break
                 if sites is MODULE_CALL:
                     called = call_sites[-1 - passed]
                     if called is not None:
                         site = called[0]
-                        if called[1] is not tape.top:
+                        if called[1] is not calls.top:
                             switch(called[2])
                         if passed:
                             call_sites[-passed:] = [called] * passed

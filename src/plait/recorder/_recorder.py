@@ -20,8 +20,10 @@ import torch
 from torch.overrides import TorchFunctionMode
 
 from plait._errors import NotFoundError, PlaitError, say
-from plait._torch import push_mode, take_out
+from plait._torch import push_mode, set_grad_enabled, take_out
+from plait._watch import batch_listeners
 from plait.recorder._backward import BackwardWatch
+from plait.recorder._batches import Batches
 from plait.recorder._decisions import make_gradient_look, make_mode_switch, make_reads
 from plait.recorder._failure import Failures, OnError
 from plait.recorder._ops import make_handler
@@ -74,13 +76,14 @@ class Record(Recording):
         self.steps_keeper = StepKeeper(self.tape, watch, writer, limit)
         watch.on_done = self.steps_keeper.backward_done
         specials: dict[Any, Any] = {
-            torch._C._set_grad_enabled: make_mode_switch(self.tape), **make_gradient_look(self.tape),
+            set_grad_enabled: make_mode_switch(self.tape), **make_gradient_look(self.tape),
             **make_reads(self.tape), **watch.specials(),
         }  # fmt: skip
         self.failures_keeper = Failures(self.tape, lambda: self.steps_keeper.count, self._keep_failure)
         self._handler = MethodType(make_handler(self.tape, specials), self.mode)
         self._patches = Patches(self)
-        self.steps_keeper.find_optimizers = self._patches.find_optimizers
+        self._batches = Batches(self)
+        self.steps_keeper.find_optimizers = self._patches.optimizers.find
         _made[:] = [*(each for each in _made[-7:] if each() is not None), weakref.ref(self)]
         self.tape.on_broken = self._broken
         self._failed = False
@@ -98,11 +101,12 @@ class Record(Recording):
         self.active = True
         self.recording_thread = threading.get_ident()
         tape = self.tape
-        tape.root = id(_program_frame(tape.sites, sys._getframe(1)))
+        tape.calls.root = id(_program_frame(tape.sites, sys._getframe(1)))
         tape.grad, tape.inference = torch.is_grad_enabled(), torch.is_inference_mode_enabled()
         tape.circumstances = 4 * tape.inference
         self.mode.__torch_function__ = self._handler  # type: ignore[method-assign]
         self._patches.install()
+        batch_listeners.append(self._batches.begin)
         for outer in _active:
             if outer.recording_thread == self.recording_thread:
                 outer._note_inner()
@@ -123,6 +127,7 @@ class Record(Recording):
         self.recording_thread = None
         _active.discard(self)
         self._patches.remove()
+        batch_listeners.remove(self._batches.begin)
         threads = sorted(self._patches.threads_with_work)
         if threads:
             names = ", ".join(threads[:5]) + (", ..." if len(threads) > 5 else "")

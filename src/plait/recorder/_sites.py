@@ -44,6 +44,7 @@ _GENERATED = (
     "<attrs generated",
     "<string>",
     "<@beartype",
+    "<plait ",
 )
 
 

@@ -118,3 +118,48 @@ class BackwardStats:
     norm_out: float | None
     ns: int
     first_nonfinite: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """A call of a function of `plait.batch`: so many `calls` of all examples ran in so many `groups`.
+
+    `flushes` counts how often what waited was run, `reads` where examples asked for values (site, times), `alone` what
+    ran for one example at a time (name, why, times). `loop` says why the whole batch ran as a plain loop, `hint` what
+    would help most.
+    """
+
+    id: int
+    step: int
+    site: Site | None
+    examples: int
+    calls: int
+    groups: int
+    flushes: int
+    ns: int
+    loop: str | None
+    hint: str | None
+    reads: tuple[tuple[Site | None, int], ...]
+    alone: tuple[tuple[str, str, int], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class BatchGroup:
+    """Calls of one kind that ran as one: of which examples, and from which lines (site, calls)."""
+
+    id: int
+    flush: int
+    name: str
+    width: int
+    ns: int
+    examples: tuple[int, ...]
+    places: tuple[tuple[Site | None, int], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class BatchFlush:
+    """Why what waited was run: `waiting` examples asked for a value, most of them at `site`; None: all had returned."""
+
+    id: int
+    site: Site | None
+    waiting: int

@@ -6,19 +6,17 @@ import json
 import sqlite3
 import zlib
 from array import array
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import Any, overload
 
 from plait._errors import NotFoundError, RecordingError
 from plait.graph import Graph, Hashes, Scope, Site, build
-from plait.graph._model import Branch, Loop, Test
-from plait.graph._rows import Row, TensorType, row_from_lists
+from plait.graph._rows import Row, TensorType
 from plait.recording._failure import Failure
 from plait.recording._floats import floating
 from plait.recording._model import BackwardStats, LineTime, Read, Sample, SeenDecision, Step, Variant
-
-_CHUNK = 256  # rows that are read together
+from plait.recording._tables import Rows, Types, Written, site_from
 
 
 class Recording:
@@ -33,11 +31,11 @@ class Recording:
         self._connection = connection
         self.path = path
         self._graph_of = lru_cache(maxsize=64)(self._build)
-        self._rows = _Rows(
-            _Written(lambda *ends: self._all("SELECT id, kind, body FROM row WHERE id >= ? AND id < ?", *ends))
+        self._rows = Rows(
+            Written(lambda *ends: self._all("SELECT id, kind, body FROM row WHERE id >= ? AND id < ?", *ends))
         )
-        self._types = _Types(
-            _Written(lambda *ends: self._all("SELECT id, body FROM type WHERE id >= ? AND id < ?", *ends))
+        self._types = Types(
+            Written(lambda *ends: self._all("SELECT id, body FROM type WHERE id >= ? AND id < ?", *ends))
         )
         self._sites: dict[int, Site] = {}
         self._scopes: dict[int, Scope] = {}
@@ -282,7 +280,7 @@ class Recording:
 
     def _load_new(self) -> None:
         for number, body in self._all("SELECT id, body FROM site WHERE id > ?", max(self._sites, default=-1)):
-            self._sites[number] = _site(number, json.loads(body))
+            self._sites[number] = site_from(number, json.loads(body))
         for number, body in self._all("SELECT id, body FROM scope WHERE id > ?", max(self._scopes, default=-1)):
             self._scopes[number] = Scope(number, *json.loads(body))
 
@@ -290,47 +288,6 @@ class Recording:
         self._load_tables()
         places = [place for place, token in enumerate(tokens) if self._rows[token].kind in ("op", "input")]
         return {place: number for number, place in enumerate(places)}
-
-
-class _Written:
-    """The lines of a table as they are written, read when they are asked for, with their neighbours."""
-
-    def __init__(self, read: Callable[[int, int], list[tuple[Any, ...]]]) -> None:
-        self._read = read
-        self._lines: dict[int, tuple[Any, ...]] = {}
-
-    def __getitem__(self, number: int) -> tuple[Any, ...]:
-        if number not in self._lines:
-            first = number // _CHUNK * _CHUNK
-            for found, *line in self._read(first, first + _CHUNK):
-                self._lines[found] = tuple(line)
-        return self._lines[number]
-
-
-class _Rows(dict[int, Row]):
-    """Rows, made into objects when they are looked at: a file may hold 100,000s of them."""
-
-    def __init__(self, written: _Written) -> None:
-        super().__init__()
-        self.written = written
-
-    def __missing__(self, number: int) -> Row:
-        kind, body = self.written[number]
-        row = self[number] = row_from_lists(kind, json.loads(body))
-        return row
-
-
-class _Types(dict[int, TensorType]):
-    """Tensor types, as `_Rows`."""
-
-    def __init__(self, written: _Written) -> None:
-        super().__init__()
-        self._written = written
-
-    def __missing__(self, number: int) -> TensorType:
-        dtype, shape, device, requires_grad, leaf = json.loads(self._written[number][0])
-        made = self[number] = TensorType(dtype, tuple(shape), device, requires_grad, leaf)
-        return made
 
 
 class Steps(Sequence[Step]):
@@ -389,16 +346,6 @@ def _numbers(blob: bytes) -> array[int]:
     if numbers.itemsize != 4:
         raise RecordingError("this machine has no 32-bit integers in `array`")
     return numbers
-
-
-def _site(number: int, fields: list[Any]) -> Site:
-    *plain, loops, branches, test, header = fields
-    around = tuple(_loop(*each) for each in loops)
-    arms = tuple(Branch(*each) for each in branches)
-    return Site(*[number, *plain, around, arms, None if test is None else Test(*test), header])
-
-
-_loop = lru_cache(maxsize=None)(Loop)  # one object a loop, so that comparing two of them is quick
 
 
 def _step(row: Any) -> Step:

@@ -43,6 +43,19 @@ CREATE TABLE leaf (
   registered INTEGER);
 -- Results with a graph that were still alive after a step: how many, of which place, and the bytes of their elements.
 CREATE TABLE living (step INTEGER, site INTEGER, count INTEGER, nbytes INTEGER);
+-- Calls of functions of plait.batch. site: where; calls: of operations and cells by all examples; groups: in which
+-- those ran; flushes: how often what waited was run; loop: why it ran as a plain loop, or NULL; hint: what would help
+-- most, or NULL; reads: JSON [[site, times], ...], where examples asked for values; alone: JSON [[name, why, times],
+-- ...], what ran for one example at a time.
+CREATE TABLE batch (
+  id INTEGER PRIMARY KEY, step INTEGER, site INTEGER, examples INTEGER, calls INTEGER, groups INTEGER,
+  flushes INTEGER, ns INTEGER, loop TEXT, hint TEXT, reads TEXT, alone TEXT);
+-- The groups of the first batched runs, in the order in which they ran: calls of one kind that ran as one. flush: the
+-- number of its flush in the run; examples: JSON list, one number a call; places: JSON [[site, calls], ...].
+CREATE TABLE batch_group (
+  batch INTEGER, id INTEGER, flush INTEGER, name TEXT, width INTEGER, ns INTEGER, examples TEXT, places TEXT);
+-- Why what waited was run: site is where most of the waiting examples asked for a value, NULL when all had returned.
+CREATE TABLE batch_flush (batch INTEGER, id INTEGER, site INTEGER, waiting INTEGER);
 -- Which leaves the inputs of a graph were, in order (-1: none), and the first step in which they were it.
 CREATE TABLE binding (graph INTEGER, step INTEGER, leaves TEXT);
 -- Errors of the program that plait could explain: one JSON object, see plait.recording.Failure.

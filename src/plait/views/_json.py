@@ -13,7 +13,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from plait.decisions import Place, Program, Survey
-from plait.graph._model import Graph, Site
+from plait.graph._model import Graph
+from plait.graph._site import Site
 from plait.recording import Step
 from plait.views._lines import lines_of
 

@@ -9,8 +9,9 @@ from dataclasses import dataclass, field
 
 from plait.decisions import LoopTrips, Place, Survey
 from plait.graph._marks import Mark
-from plait.graph._model import Graph, Site, Value
+from plait.graph._model import Graph, Value
 from plait.graph._notation import number, op_name, plural, shorten, span, times
+from plait.graph._site import Site
 from plait.recording import OpTotal, OtherTotal, other_totals, read_totals
 
 _LARGEST = 200_000  # nodes of a graph that is still built to count what it keeps for backward

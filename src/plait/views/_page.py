@@ -15,8 +15,8 @@ from plait import __version__
 from plait._errors import NotFoundError
 from plait.decisions import Place, Program, Survey, read_decisions, read_programs
 from plait.graph._marks import Contrast, Mark
-from plait.graph._model import Site
 from plait.graph._notation import number, plural, size, span
+from plait.graph._site import Site
 from plait.recording import Recording, Variant
 from plait.recording._floats import floating
 from plait.views._lines import Line, describe, lines_of, short_files

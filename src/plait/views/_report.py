@@ -11,6 +11,7 @@ from plait.decisions import Survey, read_decisions, read_programs
 from plait.graph._marks import Mark
 from plait.graph._notation import duration, number, plural, size
 from plait.recording import Recording, Step
+from plait.views._batches import batch_summary
 from plait.views._source import source_view
 from plait.views._text import decisions_view, summary, variants_view
 from plait.views._theme import WIDTH, Paint
@@ -24,6 +25,8 @@ def report(recording: Recording, *, colour: bool = False, width: int = WIDTH, fi
     places = read_decisions(survey)
     source = source_view(survey, places, paint, width, findings, libraries=False)
     parts = [summary(survey, places, paint), source]
+    if batched := batch_summary(recording, paint):
+        parts.append(_titled("Batches", batched, paint))
     if recording.path is not None:
         parts.append(_next(recording.path, paint))
     return "\n\n".join(parts)
@@ -40,6 +43,8 @@ def show(recording: Recording, *, colour: bool = False, width: int = WIDTH) -> s
         _titled("Graphs", variants_view(read_programs(survey), survey, paint, width), paint),
         _titled("Decisions", decisions_view(places, survey, paint, width), paint),
     ]
+    if batched := batch_summary(recording, paint):
+        parts.append(_titled("Batches", batched, paint))
     step = _main_step(recording)
     if step is not None and step.graph is not None and survey.by_graph[step.graph].nodes < SMALL:
         parts.append(_titled(f"Step {step.id}", _tree(recording, step, paint, width), paint))

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from plait.decisions import Place, Survey
-from plait.graph._model import Site
 from plait.graph._rows import ReadRow
+from plait.graph._site import Site
 from plait.recording import read_rows, step_reads
 
 SLOTS = 120

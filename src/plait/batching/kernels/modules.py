@@ -8,7 +8,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from plait.batching import _torch_private as private
+from plait import _torch as private
 from plait.batching._lazy import Const, Lazy, _call
 from plait.batching._program import NoRule
 from plait.batching._trace import Abort, Tracer

@@ -1,0 +1,149 @@
+"""Batched runs inside a recording: groups, their lines and examples, and the words about them."""
+
+import pytest
+import torch
+from torch import nn
+
+import plait
+from plait.batching import Batched
+from plait.recording import batch_flushes, batch_groups, batches
+from plait.views._batches import batch_summary
+from plait.views._theme import Paint
+
+
+class Net(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.cell, self.head = nn.RNNCell(3, 4), nn.Linear(4, 1)
+
+    def forward(self, x):
+        h = torch.zeros(4)
+        for row in x:
+            h = self.cell(row, h)
+            if h.mean() > 0:
+                h = torch.relu(h)
+        return self.head(h).sum()
+
+
+def examples(*lengths: int) -> list[torch.Tensor]:
+    return [torch.randn(n, 3) for n in lengths]
+
+
+def line_of(text: str) -> int:
+    with open(__file__) as file:
+        return next(number for number, line in enumerate(file, 1) if text in line)
+
+
+def train(net: nn.Module, steps: int) -> tuple[plait.Recording, Batched]:
+    optimizer = torch.optim.SGD(net.parameters(), 0.1)
+    batched = plait.batch(net)
+    with plait.record() as recording:
+        for _ in range(steps):
+            optimizer.zero_grad()
+            batched(examples(2, 5, 3, 1)).mean().backward()
+            optimizer.step()
+    return recording, batched
+
+
+def test_groups_have_their_lines_and_examples() -> None:
+    torch.manual_seed(0)
+    recording, batched = train(Net(), 3)
+    runs = list(batches(recording))
+    assert [run.step for run in runs] == [step.id for step in recording.steps if step.kind == "train"]
+    assert all(run.site.line == line_of("batched(examples(2, 5, 3, 1))") for run in runs)
+    for run in runs:
+        groups = batch_groups(recording, run.id)
+        assert len(groups) == run.groups and sum(group.width for group in groups) == run.calls
+        for group in groups:
+            assert len(group.examples) == group.width == sum(count for _, count in group.places)
+            assert set(group.examples) <= {0, 1, 2, 3}
+        cells = [group for group in groups if group.name == "RNNCell"]
+        assert sorted(each for group in cells for each in group.examples) == sorted([0] * 2 + [1] * 5 + [2] * 3 + [3])
+        assert {site.line for group in cells for site, _ in group.places} == {line_of("self.cell(row, h)\n")}
+        heads = [group for group in groups if group.name == "Linear"]
+        assert [sorted(group.examples) for group in heads] == [[0, 1, 2, 3]]
+    last = batched.report
+    assert (last.calls, last.flushes) == (runs[-1].calls, runs[-1].flushes)
+
+
+def test_a_flush_says_why() -> None:
+    torch.manual_seed(0)
+    recording, _ = train(Net(), 1)
+    (run,) = batches(recording)
+    flushes = batch_flushes(recording, run.id)
+    assert len(flushes) == run.flushes
+    assert [flush.waiting for flush in flushes] == [4, 3, 3 - 1, 1, 1, 0]
+    assert [flush.site.line for flush in flushes[:-1]] == [line_of("if h.mean() > 0:")] * 5 and flushes[-1].site is None
+    assert run.reads[0][0].line == line_of("if h.mean() > 0:") and run.reads[0][1] == 2 + 5 + 3 + 1
+
+
+def test_the_step_has_one_node_for_the_batch() -> None:
+    recording, _ = train(Net(), 2)
+    names = [node.op for node in recording.graph.nodes if node.kind == "op"]
+    assert names == ["randn"] * 4 + ["BatchNode", "mean"]
+
+
+def test_the_batch_is_what_it_is_without_a_recording() -> None:
+    net, xs = Net(), examples(2, 4)
+    bare = plait.batch(net)(xs)
+    bare.sum().backward()
+    expected = [each.grad.clone() for each in net.parameters()]
+    net.zero_grad()
+    with plait.record():
+        watched = plait.batch(net)(xs)
+        watched.sum().backward()
+    assert torch.equal(bare, watched)
+    assert all(torch.equal(each.grad, other) for each, other in zip(net.parameters(), expected))
+
+
+def test_a_batch_that_fails_leaves_the_recording_at_work() -> None:
+    def fails(x):
+        if x.sum() > 1e9:
+            return x
+        raise ValueError("no")
+
+    with plait.record() as recording:
+        with pytest.raises(ValueError, match="no"):
+            plait.batch(fails)(examples(1, 2))
+        torch.ones(2).relu()
+    assert [node.op for node in recording.graph.nodes if node.kind == "op"][-1] == "relu"
+    assert len(list(batches(recording))) == 1
+
+
+def test_only_the_recorded_thread_is_watched_and_nobody_after_the_end() -> None:
+    from plait._watch import batch_listeners, watch_of
+
+    before = len(batch_listeners)
+    with plait.record() as recording:
+        assert len(batch_listeners) == before + 1
+    assert len(batch_listeners) == before and watch_of(3) is None
+    plait.batch(Net())(examples(1, 2))
+    assert list(batches(recording)) == []
+
+
+def test_the_words() -> None:
+    def alone(x):
+        return x[x.nonzero()[:, 0]].sum()
+
+    with plait.record() as recording:
+        plait.batch(alone)([torch.ones(2), torch.zeros(3)])
+    text = batch_summary(recording, Paint(False))
+    assert "nonzero ran alone, 2 times" in text and "would help" in text and "test_batches.py" in text
+    with plait.record() as recording:
+        torch.ones(1)
+    assert batch_summary(recording, Paint(False)) == ""
+
+
+def test_two_runs_in_one_step_belong_to_it() -> None:
+    net = Net()
+    optimizer = torch.optim.SGD(net.parameters(), 0.1)
+    batched = plait.batch(net)
+    with plait.record() as recording:
+        for _ in range(2):
+            with torch.no_grad():
+                batched(examples(1, 1))
+            optimizer.zero_grad()
+            batched(examples(2, 2)).sum().backward()
+            optimizer.step()
+    trained = [step.id for step in recording.steps if step.kind == "train"]
+    assert [run.step for run in batches(recording)] == [each for each in trained for _ in range(2)]

@@ -4,6 +4,7 @@ schemes and at two widths; and what it shows is what the recording holds."""
 from __future__ import annotations
 
 import json
+import sqlite3
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -31,8 +32,12 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         "loop": loop([[True, False, True], [True, True, True], [True, False, True], [False]]),
         "product": product(), "cut": cut(), "empty": Tape(),
     }  # fmt: skip
+    tapes["batched"] = loop([[True, False], [True]])
     for name, tape in tapes.items():
-        with load(tape.write(folder / f"{name}.plait")) as recording:
+        file = tape.write(folder / f"{name}.plait")
+        if name == "batched":
+            add_batch(file)
+        with load(file) as recording:
             (folder / f"{name}.html").write_text(page(recording), encoding="utf-8")
     return folder
 
@@ -41,6 +46,23 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def browser() -> Iterator[Any]:
     with chromium() as context:
         yield context
+
+
+def add_batch(file: Path) -> None:
+    """Two batched runs: the groups of the first, and the second as a plain loop. Site 0 is a line of the tape."""
+    with sqlite3.connect(file) as connection:
+        connection.executemany(
+            "INSERT INTO batch VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            [(0, 0, 0, 3, 8, 3, 2, 9_000_000, None, "mean ran in groups of 2", "[[0, 3]]", '[["sort", "<b>no kernel</b>", 2]]'),
+             (1, 1, 0, 2, 4, 4, 0, 1_000_000, "it draws random numbers", None, "[]", "[]")],
+        )  # fmt: skip
+        connection.executemany(
+            "INSERT INTO batch_group VALUES (0, ?, ?, ?, ?, ?, ?, ?)",
+            [(0, 0, "RNNCell", 3, 5_000_000, "[0, 1, 2]", "[[0, 3]]"), (1, 0, "mean", 2, 2_000_000, "[0, 2]", "[[0, 2]]"),
+             (2, 1, "RNNCell", 3, 2_000_000, "[0, 0, 1]", "[[0, 3]]")],
+        )  # fmt: skip
+        connection.executemany("INSERT INTO batch_flush VALUES (0, ?, ?, ?)", [(0, 0, 3), (1, None, 2)])
+    connection.close()
 
 
 def boxes(tab: Any) -> dict[str, str]:
@@ -304,6 +326,26 @@ def test_the_ranks_of_one_job_side_by_side(browser: Any, tmp_path: Path) -> None
     tab.close()
 
 
+def test_batched_runs_show_their_groups(browser: Any, folder: Path) -> None:
+    tab = open_page(browser, folder / "batched.html", "#view=batch")
+    part = tab.locator("#part-batch")
+    wait(tab, "document.querySelector('#part-batch canvas') !== null")
+    text = part.inner_text()
+    assert "12 calls of 5 examples ran in 7 groups" in text and "mean ran in groups of 2" in text
+    assert "Group 0: RNNCell" in text and "3 examples waited for a value" in text
+    assert "<b>no kernel</b>" in text
+    tab.keyboard.press("ArrowRight")
+    wait(tab, "document.querySelector('#part-batch').innerText.includes('Group 1: mean')")
+    assert "group=1" in tab.evaluate("location.hash")
+    tab.keyboard.press("ArrowRight")
+    wait(tab, "document.querySelector('#part-batch').innerText.includes('all examples had returned')")
+    part.locator("select").select_option("1")
+    wait(tab, "document.querySelector('#part-batch').innerText.includes('plain loop: it draws random numbers')")
+    part.get_by_role("button", name="model.py").first.click()
+    wait(tab, "document.querySelector('tr.chosen') !== null")
+    tab.close()
+
+
 def test_the_picture_as_svg_and_png(browser: Any, folder: Path, tmp_path: Path) -> None:
     tab = open_page(browser, folder / "loop.html", "#view=graph&step=0")
     wait(tab, "document.querySelector('.box.decision') !== null")
@@ -364,8 +406,9 @@ def test_no_serious_accessibility_fault(folder: Path, width: int, dark: bool) ->
             "#view=graph&step=0",
             "#view=graph&step=0&node=4",
             "#view=diff&step=0&other=1",
+            "#view=batch",
         ):
-            tab = open_page(context, folder / "loop.html", state)
+            tab = open_page(context, folder / ("batched.html" if "batch" in state else "loop.html"), state)
             tab.wait_for_timeout(300)
             tab.evaluate(axe.read_text(encoding="utf-8"))
             result = tab.evaluate("() => axe.run()")
@@ -382,8 +425,8 @@ def test_no_serious_accessibility_fault(folder: Path, width: int, dark: bool) ->
 @pytest.mark.parametrize("width", [1280, 400])
 def test_nothing_is_wider_than_the_window(folder: Path, width: int, dark: bool) -> None:
     with chromium(width, 800, dark) as context:
-        for view in ("run", "source", "graph", "diff"):
-            tab = open_page(context, folder / "loop.html", f"#view={view}&step=0")
+        for view in ("run", "source", "graph", "diff", "batch"):
+            tab = open_page(context, folder / "batched.html", f"#view={view}&step=0")
             tab.wait_for_timeout(150)
             assert tab.evaluate("document.documentElement.scrollWidth") <= width, view
             tab.close()

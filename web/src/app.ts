@@ -1,5 +1,6 @@
 /** The page: its parts, the state they share, and the way between them. */
 
+import { BatchView } from "./batchview";
 import { DiffView } from "./diffview";
 import { h, replace } from "./dom";
 import { GraphView } from "./graphview";
@@ -25,7 +26,7 @@ export interface Part {
   key?(event: KeyboardEvent): boolean;
 }
 
-const NAMES: Record<View, string> = { run: "Run", source: "Source", graph: "Graph", diff: "Diff" };
+const NAMES: Record<View, string> = { run: "Run", source: "Source", graph: "Graph", diff: "Diff", batch: "Batch" };
 
 export class App {
   state: State;
@@ -49,6 +50,7 @@ export class App {
       ["graph", new GraphView(this)],
     ]);
     if (store.steps > 1 || store.head.contrast !== null) this.parts.set("diff", new DiffView(this));
+    if (store.head.batches.length > 0) this.parts.set("batch", new BatchView(this));
     if (!this.parts.has(this.state.view)) this.state = { ...this.state, view: "run" };
     this.search = new Search(this);
     this.stepInput = h("input", {
@@ -159,7 +161,7 @@ export class App {
     if (target.matches("input, select, textarea") || event.ctrlKey || event.metaKey || event.altKey) return;
     if (event.key === "/") this.search.focus();
     else if (event.key === "," || event.key === ".") this.toStep(this.state.step + (event.key === "," ? -1 : 1));
-    else if (/^[1-4]$/.test(event.key)) {
+    else if (/^[1-5]$/.test(event.key)) {
       const view = [...this.parts.keys()][Number(event.key) - 1];
       if (view === undefined) return;
       this.go({ view });

@@ -49,7 +49,7 @@ export class Strips {
   private pending = false;
   private cursor = 0;
 
-  constructor(private readonly steps: number, private readonly rows: readonly Row[], private readonly choose: (step: number) => void) {
+  constructor(private readonly steps: number, private readonly rows: readonly Row[], private readonly choose: (step: number) => void, private readonly unit = "step") {
     this.to = Math.max(steps, 1);
     this.canvas.className = "strips";
     this.canvas.style.height = `${this.tall()}px`;
@@ -179,7 +179,7 @@ export class Strips {
     pen.strokeRect(at, 1, Math.max(each, 2), y - 2);
     pen.fillStyle = colour("--soft");
     pen.textAlign = "left";
-    pen.fillText(`step ${first}`, 0, y + 12);
+    pen.fillText(`${this.unit} ${first}`, 0, y + 12);
     pen.textAlign = "right";
     pen.fillText(`${Math.max(last - 1, 0)}`, width, y + 12);
   }

@@ -20,6 +20,7 @@ from pathlib import Path
 from plait._errors import PlaitError
 from plait.graph._marks import Contrast, Mark
 from plait.recording import Recording
+from plait.views._batch import batch_chunk, batch_list
 from plait.views._page import NODE_BUDGET, Pages
 from plait.views._wire import pack
 
@@ -55,6 +56,11 @@ def page(
                 break
             chunks[f"r{number}"] = _packed(pages.reads(number))
             room -= len(chunks[f"r{number}"])
+        for batch in [each["id"] for each in batch_list(recording) if each["detail"]]:
+            if room < 0:
+                break
+            chunks[f"b{batch}"] = pack(batch_chunk(recording, batch))
+            room -= len(chunks[f"b{batch}"])
         if stats := pages.stats():
             chunks["stats"] = pack(stats)
         chunks["head"] = pack(pages.head(carried))
@@ -171,6 +177,8 @@ def chunk_text(pages: Pages, name: str) -> str | None:
             return None
         if kind == "r":
             return _packed(pages.reads(int(digits)))
+        if kind == "b":
+            return pack(batch_chunk(pages.recording, int(digits)))
         if kind == "g" and int(digits) in pages.survey.by_graph:
             columns = pages.graph(int(digits))
             return None if columns is None else pack(columns)

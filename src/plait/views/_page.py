@@ -19,6 +19,7 @@ from plait.graph._notation import number, plural, size, span
 from plait.graph._site import Site
 from plait.recording import Recording, Variant
 from plait.recording._floats import floating
+from plait.views._batch import batch_list
 from plait.views._lines import Line, describe, lines_of, short_files
 from plait.views._spark import sparks
 from plait.views._text import summary
@@ -181,6 +182,7 @@ class Pages:
             "findings": [[mark.kind, mark.text, files(mark.file), mark.line] for mark in self.marks],
             "loops": [[files(each.file), each.line, each.header, list(each.trips or ()), each.around]
                       for each in survey.loops],
+            "batches": batch_list(recording),
             "contrast": None if self.contrast is None else _contrast(self.contrast, names),
             "graphs": graphs, "reads_per_chunk": READS_PER_CHUNK,
         }  # fmt: skip

@@ -64,8 +64,15 @@ export interface SceneOptions {
 }
 
 export const SMALL = 30;
+const FEW_HELD = 4; // parameters that a small graph still shows as boxes: their arrows cross everything
 const CROWD = 150; // children of one group that are still drawn one by one
 const MERGE = 4; // inputs with the same use that become one box
+
+function heldCount(graph: Graph): number {
+  let count = 0;
+  for (let node = 0; node < graph.size; node++) if (graph.isHeld(node)) count++;
+  return count;
+}
 
 class Maker {
   readonly boxes: Box[] = [];
@@ -81,7 +88,7 @@ class Maker {
     this.boxOf = new Array<string | null>(graph.folds.length).fill(null);
     this.shown = shownRegions(graph, options.rounds);
     this.counts = countShown(graph, this.shown);
-    this.small = graph.size < SMALL;
+    this.small = graph.size < SMALL && heldCount(graph) <= FEW_HELD;
   }
 
   add(box: Box): void {

@@ -13,6 +13,8 @@ MOST = 2000  # runs in the list
 
 def batch_list(recording: Recording) -> list[Columns]:
     """The first `MOST` batched runs, each in numbers."""
+    if not recording._all("SELECT 1 FROM sqlite_master WHERE name = 'batch'"):
+        return []  # recorded before batched runs were written down
     known = {number for (number,) in recording._all("SELECT DISTINCT batch FROM batch_group")}
     return [
         {

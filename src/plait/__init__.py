@@ -3,6 +3,7 @@
 Names are found on first use, so `import plait` is light and does not import torch.
 """
 
+import sys
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -66,3 +67,7 @@ def __getattr__(name: str) -> Any:
 
 def __dir__() -> list[str]:
     return sorted({*globals(), *_HOMES})
+
+
+if "IPython" in sys.modules:  # a recording that is the last line of a cell shows its page
+    import_module("plait.integrations._ipython").show_recordings()

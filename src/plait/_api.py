@@ -188,14 +188,19 @@ def _finding_marks(recording: Recording) -> list[Mark]:
 
 
 def view(
-    recording: Recording | str | os.PathLike[str], *, step: int | None = None, marks: Iterable[Mark] | None = None
+    recording: Recording | str | os.PathLike[str],
+    *against: Recording | str | os.PathLike[str],
+    step: int | None = None,
+    marks: Iterable[Mark] | None = None,
 ) -> Page:
     """The page of a recording: left as the last line of a cell it is shown there; `.open()` shows it in the browser.
 
     >>> plait.view("run.plait", step=12).save("step.html")   # doctest: +SKIP
+    >>> plait.view("before.plait", "after.plait").open()     # doctest: +SKIP
 
     Args:
         recording: a recording, or the name of its file.
+        against: another one to compare it with, or the other ranks of its job: the page begins with where they part.
         step: the step to begin with (-1 is the last); by default the last that trained or ran a model.
         marks: remarks at lines of the source, beside those that the page has of its own; by default what `explain`
             finds.
@@ -203,5 +208,10 @@ def view(
     from plait.recording import Recording, load
     from plait.views import Page
 
-    found = recording if isinstance(recording, Recording) else load(os.fspath(recording))
-    return Page(found, _finding_marks(found) if marks is None else marks, step)
+    found = [each if isinstance(each, Recording) else load(os.fspath(each)) for each in (recording, *against)]
+    contrast = None
+    if against:
+        from plait.diffs import contrast as compare
+
+        contrast = compare(found)
+    return Page(found[0], _finding_marks(found[0]) if marks is None else marks, step, contrast)

@@ -49,6 +49,9 @@ _GENERATED = (
 )
 
 
+# What runs the cells of a notebook is no part of the program in them.
+_SHELLS = (f"{os.sep}IPython{os.sep}", f"{os.sep}ipykernel{os.sep}")
+
 _indexes: dict[str, tuple[str, SourceIndex]] = {}  # shared by all recordings of a process: parsing is slow
 
 
@@ -115,6 +118,8 @@ class Sites:
         if name in self._program_texts:
             return False
         if name.startswith((_PLAIT, _TORCH)) or name.startswith(_GENERATED):
+            return True
+        if _SITE_PACKAGES in name and any(each in name for each in _SHELLS):
             return True
         return os.path.realpath(name).startswith(_STANDARD) and _SITE_PACKAGES not in name
 

@@ -13,6 +13,7 @@ from typing import Any
 from plait.graph import Backward, Graph, Node, Region, Site, Value
 from plait.graph._walk import sources
 from plait.recording import Recording, Step
+from plait.recording._floats import floating
 from plait.rules._rule import Category, Finding, Parting, Where
 
 BUDGET = 30_000  # rows of graphs that are looked at; of the others only the numbers of their steps
@@ -33,7 +34,7 @@ class StepLine:
 
 def _step_line(row: Any) -> StepLine:
     number, graph, kind, loss, grad_norm, complete = row
-    return StepLine(number, graph, kind, loss, grad_norm, bool(complete))
+    return StepLine(number, graph, kind, floating(loss), floating(grad_norm), bool(complete))
 
 
 class Run:

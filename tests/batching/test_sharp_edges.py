@@ -302,6 +302,22 @@ def test_buffer_filled_row_by_row() -> None:
     check_batch(f, rows(2, 1, 3), double_backward=True)
 
 
+def test_ellipsis_and_full_slices_in_an_index() -> None:
+    def f(x: torch.Tensor) -> Any:
+        y = x * 2
+        first, last = y[..., 0], y[..., -1, :]
+        y[..., 1, :] += 1
+        return y, first, last, y[..., :2], y[0, ..., None], y.sum()[..., None, None], y[..., -1, :] * y[1, :]
+
+    check_batch(f, rows(2, 3, 4))
+    report = check_batch(lambda x: torch.tanh(x)[..., 0].mean(-1) + torch.tanh(x)[..., -1, :], rows(2, 3, 4))
+    assert all(g.groups == 1 for name, g in report.groups.items() if name != "tanh"), str(report)
+    with pytest.raises(IndexError, match="too many indices"):
+        plait.batch(lambda x: x[0, :, :])(rows(2))
+    with pytest.raises(IndexError, match="too many indices"):
+        plait.batch(lambda x: x[..., 0, 0, 0])(rows(2))
+
+
 def test_reshape_is_never_guessed() -> None:
     def f(x: torch.Tensor) -> torch.Tensor:
         y = (x * 2).t().contiguous()

@@ -675,3 +675,41 @@ def test_values_that_only_decide_have_no_gradient() -> None:
 
     xs = [torch.zeros(2, 4, dtype=D, requires_grad=True), *rows(1, 3)]
     check_batch(f, xs)
+
+
+def test_what_cannot_batch_runs_as_the_loop_next_time() -> None:
+    scale = torch.ones((), dtype=D, requires_grad=True)
+
+    def f(x: torch.Tensor) -> torch.Tensor:
+        for _ in range(6):
+            x = torch.tanh(x) * scale
+            if x.sum() > 0:
+                x = x * 0.5
+        return x.sum()
+
+    unlike = [torch.randn(3, 2 + k, dtype=D) for k in range(8)]
+    b = plait.batch(f)
+    first = b(unlike)
+    assert b.report.width == 1 and not b.report.loop
+    torch.testing.assert_close(b(unlike), first)
+    assert "nothing to run together" in b.report.loop and "plain loop" in str(b.report)
+    for _ in range(15):
+        b(unlike)
+    assert not b.report.loop  # tried again
+    few = plait.batch(f)
+    few(unlike[:1])
+    few(unlike[:1])
+    assert not few.report.loop
+
+
+def test_the_loop_refuses_what_the_lanes_refuse() -> None:
+    outer = plait.batch(lambda n: plait.batch(lambda x: (x, x) if len(x) > 1 else x)(n))
+    with pytest.raises(BatchError, match="example 1 returned a tuple of 2, but example 0 returned one value"):
+        outer([rows(1, 2)])
+
+    def broken(x: torch.Tensor) -> torch.Tensor:
+        raise ValueError("no")
+
+    with pytest.raises(ValueError, match="no") as e:
+        torch.func.vmap(lambda z: plait.batch(broken)(rows(1, 2)))(torch.ones(1))
+    assert "example 0 of 2" in "".join(e.value.__notes__)

@@ -16,6 +16,7 @@ demo: $(STAMP)
 	@echo "  $(BIN)/plait show demo.plait            which distinct graphs, where they part, every decision"
 	@echo "  $(BIN)/plait show demo.plait --graph    the graph of the last step, loops folded"
 	@echo "  $(BIN)/plait run examples/dynamic_rnn.py   a model that decides at every step"
+	@echo "  $(BIN)/python examples/stocks.py --batch   windows of any length in one call, beside the plain loop"
 	@echo "  $(BIN)/plait run YOUR_SCRIPT.py --its-own-options"
 
 test: $(STAMP) lint types web
@@ -38,8 +39,13 @@ $(WEB): web/package.json web/package-lock.json
 	cd web && npm ci --no-audit --no-fund --loglevel=error
 	touch $@
 
+# Random programs, batched against the plain loop; about a quarter of an hour.
+fuzz: $(STAMP)
+	$(BIN)/python -m tests.batching.fuzz $(or $(PROGRAMS),5000) $(or $(SEED),0)
+
 bench: $(STAMP)
 	$(BIN)/python benchmarks/record.py
+	$(BIN)/python benchmarks/batch.py
 
 # torch first and alone: the pinned build, without the gigabytes of CUDA that a plain "torch" brings.
 $(STAMP): pyproject.toml constraints.txt setup.py src/plait/batching/_core.c

@@ -1,19 +1,27 @@
-"""plait.batch against the plain loop and the form batched by hand, in one process, turn by turn.
+"""plait.batch against the plain loop, the form batched by hand and DyNet, in one table.
 
     python benchmarks/batch.py                      # all workloads, H = 64 and 256
     python benchmarks/batch.py --only W2,W6 --hidden 64 --rounds 20
     python benchmarks/batch.py --no-loop            # leaves the slow plain loop out
+    python benchmarks/batch.py --dynet PYTHON       # with the DyNet of another Python (`pip install dynet38 numpy` there)
+    python benchmarks/batch.py --memory             # peak memory in place of times
 
 Batch 64, forward and backward, one thread, process CPU time, best of the rounds; microseconds per unit (step, node,
-token).  `W1r` and `W1Lr` are W1 and W1L with the loop inside nn.RNN / nn.LSTM.  Every row is first checked: loss and
-gradients of all three forms must agree.
+token).  `W1r` and `W1Lr` are W1 and W1L with the loop inside nn.RNN / nn.LSTM.  W0 is a program that cannot batch: what
+plait.batch costs where it gains nothing.  The plain loop, plait.batch and the form by hand run turn by turn in one
+process; DyNet has a process of its own.  Every row is first checked: loss and gradients of the three must agree, and
+DyNet's loss with them.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import os
+import pickle
+import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -21,15 +29,20 @@ from typing import Any
 
 for _k in ("OMP_NUM_THREADS", "MKL_NUM_THREADS"):
     os.environ.setdefault(_k, "1")
-sys.path.insert(0, str(Path(__file__).resolve().parent))
+HERE = Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE))
 
 import by_hand  # noqa: E402
 import torch  # noqa: E402
 import workloads  # noqa: E402
+from peak import peak  # noqa: E402
 from torch import Tensor  # noqa: E402
 
 import plait  # noqa: E402
 from plait.batching._core_choice import NATIVE  # noqa: E402
+
+NAN = float("nan")
+IN_DYNET = ("W1", "W1L", "W2", "W3", "W3A", "W5", "W6")
 
 
 def gradients(model: torch.nn.Module, loss: Tensor) -> tuple[float, list[Tensor | None]]:
@@ -49,27 +62,113 @@ def cpu(f: Callable[[], Any]) -> float:
     return time.process_time() - start
 
 
-def measure(name: str, hidden: int, rounds: int, with_loop: bool) -> tuple[float, float, float, float]:
+def forms_of(w: workloads.Workload) -> dict[str, Callable[[], Tensor]]:
+    """The whole loss in each way: `plait`, `loop` and, where there is one, `hand`."""
+    batched = plait.batch(w.one)
+    forms: dict[str, Callable[[], Tensor]] = {
+        "plait": lambda: batched(*w.examples).sum(),
+        "loop": lambda: sum(w.one(*e) for e in zip(*w.examples)),  # type: ignore[dict-item, return-value]
+    }
+    if w.name in by_hand.FORMS:
+        forms["hand"] = by_hand.FORMS[w.name](w)
+    return forms
+
+
+def build(name: str, hidden: int) -> workloads.Workload:
     torch.manual_seed(0)
-    w = workloads.ALL[name](hidden)
-    batched, hand = plait.batch(w.one), by_hand.FORMS[name](w)
+    return workloads.ALL[name](hidden)
 
-    def loss_loop() -> Tensor:
-        return sum(w.one(*e) for e in zip(*w.examples))  # type: ignore[return-value]
 
-    def loss_batch() -> Tensor:
-        return batched(*w.examples).sum()  # type: ignore[no-any-return]
-
-    a, b, c = (gradients(w.model, f()) for f in (loss_loop, loss_batch, hand))
-    error = max(worst(a[1], b[1]), worst(a[1], c[1]), abs(a[0] - b[0]) / abs(a[0]), abs(a[0] - c[0]) / abs(a[0]))
-    times: list[list[float]] = [[], [], []]
+def measure(w: workloads.Workload, rounds: int, with_loop: bool) -> tuple[dict[str, float], float, float]:
+    """Microseconds per unit of each form, the largest difference from the loop, and the loss."""
+    forms = forms_of(w)
+    results = {form: gradients(w.model, f()) for form, f in forms.items()}
+    loss, grads = results["loop"]
+    error = max(max(worst(grads, g), abs(loss - a) / abs(loss)) for a, g in results.values())
+    best = dict.fromkeys(forms, float("inf"))
     for k in range(rounds):
-        times[0].append(cpu(lambda: gradients(w.model, loss_batch())))
-        times[1].append(cpu(lambda: gradients(w.model, hand())))
-        if with_loop and k < 2:
-            times[2].append(cpu(lambda: gradients(w.model, loss_loop())))
-    p, h, e = (min(t) * 1e6 / w.units if t else float("nan") for t in times)
-    return p, h, e, error
+        for form, f in forms.items():
+            if form != "loop" or (with_loop and k < 2):
+                best[form] = min(best[form], cpu(lambda f=f: gradients(w.model, f())))  # type: ignore[misc]
+    return {form: t * 1e6 / w.units for form, t in best.items()}, error, loss
+
+
+def plain(x: Any) -> Any:
+    """Tensors as numpy arrays or numbers, lists inside too."""
+    if isinstance(x, Tensor):
+        return x.item() if x.dim() == 0 else x.detach().numpy()
+    return [plain(e) for e in x] if isinstance(x, list) else tuple(map(plain, x)) if isinstance(x, tuple) else x
+
+
+def dynet(python: str, w: workloads.Workload, hidden: int, rounds: int, loss: float) -> float:
+    task = {
+        "name": w.name,
+        "hidden": hidden,
+        "state": {k: v.numpy() for k, v in w.model.state_dict().items()},
+        "examples": [plain(c) for c in w.examples],
+    }
+    with tempfile.NamedTemporaryFile(suffix=".pickle") as file:
+        pickle.dump(task, file)
+        file.flush()
+        command = [python, str(HERE / "dynet_forms.py"), file.name, str(rounds)]
+        environment = {k: v for k, v in os.environ.items() if k != "PYTHONPATH"}
+        done = subprocess.run(command, capture_output=True, text=True, env=environment)
+    if done.returncode:
+        raise SystemExit(f"the DyNet form of {w.name} failed:\n{done.stderr}")
+    out = json.loads(done.stdout)
+    if abs(out["loss"] - loss) > 1e-3 * abs(loss):
+        raise SystemExit(f"{w.name}: the loss is {loss:.5f} in PyTorch and {out['loss']:.5f} in DyNet")
+    return float(out["seconds"]) * 1e6 / w.units
+
+
+def has_dynet(python: str) -> bool:
+    try:
+        return subprocess.run([python, "-c", "import dynet_config"], capture_output=True).returncode == 0
+    except OSError:
+        return False
+
+
+def cell(x: float, digits: int) -> str:
+    return "-" if x != x or x == float("inf") else f"{x:.{digits}f}"
+
+
+def times(rows: list[tuple[str, int]], args: argparse.Namespace) -> None:
+    with_dynet = has_dynet(args.dynet)
+    if not with_dynet:
+        print(f"No DyNet column: {args.dynet} has no DyNet (pip install dynet38; or --dynet ANOTHER_PYTHON).")
+    print(
+        "| workload | H | plain loop | DyNet | by hand | plait.batch | plait / by hand | plait / DyNet | loop / plait | error |"
+    )
+    print("|---|---|---|---|---|---|---|---|---|---|")
+    for name, hidden in rows:
+        w = build(name, hidden)
+        t, error, loss = measure(w, args.rounds, not args.no_loop)
+        d = dynet(args.dynet, w, hidden, args.rounds, loss) if with_dynet and name in IN_DYNET else NAN
+        p, h, e = t["plait"], t.get("hand", NAN), t["loop"]
+        print(
+            f"| {name} | {hidden} | {cell(e, 1)} | {cell(d, 2)} | {cell(h, 2)} | {p:.2f} | {cell(p / h, 2)} | "
+            f"{cell(p / d, 2)} | {cell(e / p, 2)} | {error:.0e} |",
+            flush=True,
+        )
+
+
+def memory(rows: list[tuple[str, int]]) -> None:
+    print("Peak of one forward and backward over what the process held before, in MB, Python objects included;")
+    print("each number is the median of five in a process of its own.")
+    print("| workload | H | plain loop | by hand | plait.batch | plait / by hand |")
+    print("|---|---|---|---|---|---|")
+    for name, hidden in rows:
+        mb: dict[str, float] = {}
+        for form in ("loop", "hand", "plait"):
+            if form == "hand" and name not in by_hand.FORMS:
+                continue
+            command = [sys.executable, __file__, "--only", name, "--hidden", str(hidden), "--peak-of", form]
+            mb[form] = float(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
+        h = mb.get("hand", NAN)
+        print(
+            f"| {name} | {hidden} | {mb['loop']:.1f} | {cell(h, 1)} | {mb['plait']:.1f} | {cell(mb['plait'] / h, 2)} |",
+            flush=True,
+        )
 
 
 def main() -> int:
@@ -78,18 +177,22 @@ def main() -> int:
     parser.add_argument("--hidden", default="64,256")
     parser.add_argument("--rounds", type=int, default=9)
     parser.add_argument("--no-loop", action="store_true")
+    parser.add_argument("--dynet", default=sys.executable, metavar="PYTHON")
+    parser.add_argument("--memory", action="store_true")
+    parser.add_argument("--peak-of", help=argparse.SUPPRESS)  # one number, for the table of --memory
     args = parser.parse_args()
     torch.set_num_threads(1)
+    rows = [(name, hidden) for name in args.only.split(",") for hidden in map(int, args.hidden.split(","))]
+    if args.peak_of:
+        w = build(*rows[0])
+        form = forms_of(w)[args.peak_of]
+        print(peak(lambda: form().backward(), w.model.zero_grad) / 2**20)
+        return 0
     print(f"torch {torch.__version__}, recording core: {'compiled' if NATIVE else 'Python'}")
-    print("| workload | H | plain loop | by hand | plait.batch | plait / by hand | loop / plait | error |")
-    print("|---|---|---|---|---|---|---|---|")
-    for name in args.only.split(","):
-        for hidden in map(int, args.hidden.split(",")):
-            p, h, e, error = measure(name, hidden, args.rounds, not args.no_loop)
-            print(
-                f"| {name} | {hidden} | {e:.1f} | {h:.2f} | {p:.2f} | {p / h:.2f} | {e / p:.1f} | {error:.0e} |",
-                flush=True,
-            )
+    if args.memory:
+        memory(rows)
+    else:
+        times(rows, args)
     return 0
 
 

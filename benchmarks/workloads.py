@@ -1,4 +1,4 @@
-"""Nine dynamic models, each written for ONE example, as one would write it; and their data.
+"""Nine dynamic models and one that cannot batch, each written for ONE example, as one would write it; and their data.
 
 A workload has `model` (an nn.Module), `one(example...)` (the loss of one example), `examples` (columns of arguments) and
 `units` (steps, nodes or tokens, for the times).
@@ -18,6 +18,7 @@ from typing import Any
 
 import torch
 import torch.nn.functional as F
+from settings import EPSILON, MOST, PONDER, choose
 from torch import Tensor, nn
 
 import plait
@@ -58,6 +59,35 @@ def uniform(*shape: int, fan: int | None = None) -> nn.Parameter:
     return nn.Parameter(torch.empty(*shape).uniform_(-k, k))
 
 
+# ---------------------------------------------------------------------- W0: nothing to batch
+KINDS: tuple[Callable[[Tensor], Tensor], ...] = (
+    torch.tanh, torch.sigmoid, torch.sin, torch.cos, F.gelu, F.softplus, F.silu, F.elu,
+)  # fmt: skip
+
+
+class Unlike(nn.Module):
+    """Every example has a width and an order of steps of its own, and decides after each step."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.scale = nn.Parameter(torch.tensor(1.1))
+
+    def forward(self, x: Tensor, order: list[int]) -> Tensor:
+        for k in order:
+            x = KINDS[k](x)
+            if x.mean() > 0.3:
+                x = x * self.scale
+        return x.square().mean()
+
+
+def unlike(h: int) -> Workload:
+    g = rng(3)
+    model = Unlike()
+    xs = [torch.randn(4, h + k, generator=g) for k in range(EXAMPLES)]
+    orders = [torch.randint(0, len(KINDS), (20,), generator=g).tolist() for _ in xs]
+    return Workload("W0", "nothing to batch", "step", model, model, (xs, orders), 20 * EXAMPLES)
+
+
 # ---------------------------------------------------------------------- W1, W1L: loops
 class Loop(nn.Module):
     def __init__(self, h: int, lstm: bool) -> None:
@@ -94,7 +124,7 @@ class Whole(nn.Module):
 def loop(h: int, lstm: bool, whole: bool = False) -> Workload:
     sizes = lengths(5, 50)
     model = Whole(h, lstm) if whole else Loop(h, lstm)
-    name = "W1L" if lstm else "W1"
+    name = ("W1L" if lstm else "W1") + ("r" if whole else "")
     what = ("nn.LSTM" if lstm else "nn.RNN") if whole else ("LSTM cell loop" if lstm else "tanh RNN cell loop")
     return Workload(name, what, "step", model, model, (sequences(sizes, h), labels()), sum(sizes))
 
@@ -356,13 +386,6 @@ class Parser(nn.Module):
         return F.cross_entropy(self.head(stack[0]), y) - torch.stack(taken).sum()
 
 
-def choose(s: list[float], can_shift: bool, can_reduce: bool) -> int:
-    if not can_reduce:
-        return 0
-    a = 1 if s[1] >= s[2] else 2
-    return 0 if can_shift and s[0] > s[a] else a
-
-
 def parser(h: int) -> Workload:
     sizes = lengths(5, 40)
     model = Parser(h)
@@ -378,9 +401,6 @@ def parser(h: int) -> Workload:
 
 
 # ---------------------------------------------------------------------- W6: each example halts by itself
-EPSILON, MOST, PONDER = 0.01, 30, 0.01
-
-
 class Halting(nn.Module):
     def __init__(self, h: int) -> None:
         super().__init__()
@@ -452,6 +472,7 @@ def encoder(h: int) -> Workload:
 
 
 ALL: dict[str, Callable[[int], Workload]] = {
+    "W0": unlike,
     "W1": lambda h: loop(h, False),
     "W1r": lambda h: loop(h, False, True),
     "W1L": lambda h: loop(h, True),

@@ -7,7 +7,8 @@ One word at a time that is easy to write and to train, whatever the lengths.
 Then sixteen words are run together: padded, padded and masked, and packed. With the same `if`,
 the mean is taken over the whole batch, so a word's result depends on which others are beside it.
 With a decision per row, masking and packing give what each word gives alone; padding without a
-mask still does not, because the shorter words go on to read the padding.
+mask still does not, because the shorter words go on to read the padding. `plait.batch` needs none
+of this: it runs the function for one word, plain `if` and all, on all words at once (`--batch`: how fast).
 
 All words come with Python: its own names, and the prose of its language reference.
 """
@@ -20,9 +21,12 @@ import sys
 from collections.abc import Callable
 from pydoc_data.topics import topics
 
+import _compare
 import torch
 from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_sequence
+
+import plait
 
 HIDDEN = 32
 STEPS = 3000
@@ -130,7 +134,7 @@ def test(model: DynamicRNN, words: tuple[list[str], list[str]]) -> None:
 
 
 def compare(model: DynamicRNN, words: list[str]) -> None:
-    """Run the words together in six ways, each beside running every word alone."""
+    """Run the words together in seven ways, each beside running every word alone."""
 
     def measure(hidden: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         scores = model.head(hidden)
@@ -158,7 +162,20 @@ def compare(model: DynamicRNN, words: list[str]) -> None:
         row("padded", run_padded(step, sequences, masked=False))
         row("padded + masked", run_padded(step, sequences, masked=True))
         row("packed", run_packed(step, sequences))
+    print("  plait.batch, the plain `if` for each word")
+    row("not padded", plait.batch(model)(words).squeeze(1))
     print("  (as alone: to 1e-5 in the last hidden state; gradient: of the score, by the recurrent weights)")
+
+
+def time_batched(model: DynamicRNN, words: tuple[list[str], list[str]]) -> None:
+    """Training as above, but on all these words in one step: the loop over them beside plait.batch."""
+
+    def loss(word: str, label: float) -> Tensor:
+        score = model.head(model(word))
+        return nn.functional.binary_cross_entropy_with_logits(score, torch.full_like(score, label))
+
+    labels = [float(label) for label in (0, 1) for _ in words[label]]
+    _compare.compare(loss, (words[0] + words[1], labels), model)
 
 
 def main() -> None:
@@ -178,6 +195,9 @@ def main() -> None:
     train(model, seen)
     test(model, unseen)
     compare(model, english[:8] + python[:8])
+    if "--batch" in sys.argv[1:]:
+        print("64 words in one step:")
+        time_batched(model, (english[:32], python[:32]))
 
 
 if __name__ == "__main__":

@@ -6,13 +6,15 @@ and stormy days come in runs, so here there is something to learn.
 
 Each training step draws its own batch size, window length and set of features, so nearly every
 step builds a graph of a new size. The model is then tested on years it never saw, beside
-forecasts that need no model at all.
+forecasts that need no model at all. With `--batch` the windows of one step also differ in length,
+in one call of plait.batch, beside the plain loop over them.
 """
 
 import random
 import sys
 
 import torch
+from _compare import compare
 from torch import Tensor, nn
 
 FEATURES = ["range", "return", "|return|", "volume change"]
@@ -30,15 +32,15 @@ class RangeLSTM(nn.Module):
         self.head = nn.Linear(hidden, 1)
 
     def forward(self, windows: Tensor, features: list[str]) -> Tensor:
-        """windows: batch x days x features, in the order of `features`; the range comes first."""
+        """windows: batch x days x features, or days x features alone; the range comes first in `features`."""
         # Decades differ in how calm they are, so the model sees, and says, only how far the range
         # is above or below the window's own average.
-        level = windows[:, :, 0].mean(dim=1)
-        mixed = self.inputs["range"](windows[:, :, :1] - level[:, None, None])
+        level = windows[..., 0].mean(dim=-1)
+        mixed = self.inputs["range"](windows[..., :1] - level[..., None, None])
         for i, name in enumerate(features[1:], start=1):
-            mixed = mixed + self.inputs[name](windows[:, :, i : i + 1])
+            mixed = mixed + self.inputs[name](windows[..., i : i + 1])
         outputs, _ = self.lstm(mixed)
-        return level + self.head(outputs[:, -1]).squeeze(1)
+        return level + self.head(outputs[..., -1, :]).squeeze(-1)
 
 
 def load_days() -> tuple[Tensor, list[int]]:
@@ -85,6 +87,23 @@ def train(model: RangeLSTM, days: Tensor) -> None:
     print(f"  {STEPS} steps, {len(sizes)} different input sizes (windows x days x features)")
 
 
+def any_length(model: RangeLSTM, days: Tensor) -> None:
+    """Windows of different lengths and features in one call of plait.batch, and one by one."""
+    windows, features, truths = [], [], []
+    for _ in range(64):
+        length = random.randint(10, 40)
+        target = random.randrange(length, len(days))
+        names = ["range", *random.sample(FEATURES[1:], k=random.randint(0, 3))]
+        windows.append(windows_before(days, [target], length, names)[0])
+        features.append(names)
+        truths.append(days[target, 0])
+
+    def miss(window: Tensor, names: list[str], truth: Tensor) -> Tensor:
+        return (model(window, names) - truth).square()
+
+    compare(miss, (windows, features, truths), model)
+
+
 def main() -> None:
     random.seed(0)
     torch.manual_seed(0)
@@ -124,6 +143,10 @@ def main() -> None:
     gain = 1 - learned[-1] / min(naive)
     verdict = f"{gain:.0%} better than" if gain > 0 else "no better than"
     print(f"With all its features the LSTM is {verdict} the best naive forecast.")
+
+    if "--batch" in sys.argv[1:]:
+        print("Windows of 10 to 40 days and other features each, in one step:")
+        any_length(model, days[:split])
 
 
 if __name__ == "__main__":

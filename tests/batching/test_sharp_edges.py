@@ -302,6 +302,22 @@ def test_buffer_filled_row_by_row() -> None:
     check_batch(f, rows(2, 1, 3), double_backward=True)
 
 
+def test_ellipsis_and_full_slices_in_an_index() -> None:
+    def f(x: torch.Tensor) -> Any:
+        y = x * 2
+        first, last = y[..., 0], y[..., -1, :]
+        y[..., 1, :] += 1
+        return y, first, last, y[..., :2], y[0, ..., None], y.sum()[..., None, None], y[..., -1, :] * y[1, :]
+
+    check_batch(f, rows(2, 3, 4))
+    report = check_batch(lambda x: torch.tanh(x)[..., 0].mean(-1) + torch.tanh(x)[..., -1, :], rows(2, 3, 4))
+    assert all(g.groups == 1 for name, g in report.groups.items() if name != "tanh"), str(report)
+    with pytest.raises(IndexError, match="too many indices"):
+        plait.batch(lambda x: x[0, :, :])(rows(2))
+    with pytest.raises(IndexError, match="too many indices"):
+        plait.batch(lambda x: x[..., 0, 0, 0])(rows(2))
+
+
 def test_reshape_is_never_guessed() -> None:
     def f(x: torch.Tensor) -> torch.Tensor:
         y = (x * 2).t().contiguous()
@@ -703,3 +719,41 @@ def test_operators_from_both_sides() -> None:
     check_batch(f, [(x,) for x in rows(2, 3, 4)])
     with pytest.raises(TypeError):
         plait.batch(lambda x: x + "a")(rows(2, 3))
+
+
+def test_what_cannot_batch_runs_as_the_loop_next_time() -> None:
+    scale = torch.ones((), dtype=D, requires_grad=True)
+
+    def f(x: torch.Tensor) -> torch.Tensor:
+        for _ in range(6):
+            x = torch.tanh(x) * scale
+            if x.sum() > 0:
+                x = x * 0.5
+        return x.sum()
+
+    unlike = [torch.randn(3, 2 + k, dtype=D) for k in range(8)]
+    b = plait.batch(f)
+    first = b(unlike)
+    assert b.report.width == 1 and not b.report.loop
+    torch.testing.assert_close(b(unlike), first)
+    assert "nothing to run together" in b.report.loop and "plain loop" in str(b.report)
+    for _ in range(15):
+        b(unlike)
+    assert not b.report.loop  # tried again
+    few = plait.batch(f)
+    few(unlike[:1])
+    few(unlike[:1])
+    assert not few.report.loop
+
+
+def test_the_loop_refuses_what_the_lanes_refuse() -> None:
+    outer = plait.batch(lambda n: plait.batch(lambda x: (x, x) if len(x) > 1 else x)(n))
+    with pytest.raises(BatchError, match="example 1 returned a tuple of 2, but example 0 returned one value"):
+        outer([rows(1, 2)])
+
+    def broken(x: torch.Tensor) -> torch.Tensor:
+        raise ValueError("no")
+
+    with pytest.raises(ValueError, match="no") as e:
+        torch.func.vmap(lambda z: plait.batch(broken)(rows(1, 2)))(torch.ones(1))
+    assert "example 0 of 2" in "".join(e.value.__notes__)

@@ -50,6 +50,29 @@ class Options:
         self.all_parameters = all_parameters
 
 
+class Past:
+    """Remembers that nothing of a function batches, so that its next calls are spared the lanes."""
+
+    PAUSE = 15  # calls as a plain loop before the next try
+
+    def __init__(self) -> None:
+        self.left = 0
+        self.width = 0.0
+
+    def loops(self, options: Options) -> bool:
+        """Whether this call runs as a plain loop, which knows neither other layouts nor seeds nor missing gradients."""
+        o = options
+        plain = o.randomness != "same" and o.layout is torch.strided and o.fallback == "loop" and not o.all_parameters
+        if not self.left or not plain:
+            return False
+        self.left -= 1
+        return True
+
+    def see(self, report: Report) -> None:
+        if report.examples >= 8 and report.calls >= 8 * report.examples and report.width < 1.5:
+            self.left, self.width = self.PAUSE, report.width
+
+
 class Batched:
     """A function over many examples; `report` says what the last call did."""
 
@@ -57,11 +80,12 @@ class Batched:
         self.func = func
         self.options = options
         self.report = Report()
+        self.past = Past()
         functools.update_wrapper(self, func, updated=())
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         self.report = Report()
-        return run(self.func, self.options, self.report, args, kwargs)
+        return run(self.func, self.options, self.report, self.past, args, kwargs)
 
     def __get__(self, obj: Any, owner: Any = None) -> Any:
         """So that a method can be decorated: `self` is shared."""
@@ -80,7 +104,7 @@ class Batched:
                 o.all_parameters,
             ),
         )
-        bound.report = self.report
+        bound.report, bound.past = self.report, self.past
         return bound
 
 
@@ -92,10 +116,11 @@ class BatchedModule(nn.Module):
         self.module = module
         self.options = options
         self.report = Report()
+        self.past = Past()
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
         self.report = Report()
-        return run(self.module, self.options, self.report, args, kwargs)
+        return run(self.module, self.options, self.report, self.past, args, kwargs)
 
 
 def batch(
@@ -140,15 +165,25 @@ def batch(
 
 
 def run(
-    func: Callable[..., Any], options: Options, report: Report, args: tuple[Any, ...], kwargs: dict[str, Any]
+    func: Callable[..., Any],
+    options: Options,
+    report: Report,
+    past: Past,
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
 ) -> Any:
     given = spread(args, kwargs, options.in_dims)
     report.examples = given.count
     if local.rt is not None:
         return _loop(func, options, report, given, "it was called inside of another plait.batch")
+    if given.count and past.loops(options):
+        why = f"a call before found nothing to run together (groups of {past.width:.1f} calls); it tries again later"
+        return _loop(func, options, report, given, why)
     watch = watch_of(given.count)
     try:
-        return _run(func, options, report, given, watch)
+        out = _run(func, options, report, given, watch)
+        past.see(report)
+        return out
     finally:
         if watch is not None:
             watch.ends(report)
@@ -180,11 +215,8 @@ def run_lanes(rt: LaneRuntime, func: Callable[..., Any], given: Spread) -> list[
         return Lanes(rt, func, calls).run()
 
 
-def gather(rt: LaneRuntime, results: list[Any], options: Options, parameters: list[Tensor]) -> Any:
-    if not results:
-        raise BatchError(
-            "plait.batch was called with no examples; there is nothing to tell the shape of the result from"
-        )
+def columns_of(results: list[Any]) -> tuple[list[list[Any]], Any]:
+    """The results of all examples, one list for each place in their structure, and the structure."""
     leaves0, tree = flatten(results[0])
     columns: list[list[Any]] = [[x] for x in leaves0]
     for i, r in enumerate(results[1:], 1):
@@ -196,14 +228,23 @@ def gather(rt: LaneRuntime, results: list[Any], options: Options, parameters: li
             )
         for c, x in zip(columns, leaves):
             c.append(x)
-    tensors = [all(isinstance(x, Tensor) for x in c) for c in columns]
-    for k, c in enumerate(columns):
-        if not tensors[k] and any(isinstance(x, Tensor) for x in c):
-            i = next(i for i, x in enumerate(c) if isinstance(x, Tensor) != isinstance(c[0], Tensor))
+    for c in columns:
+        i = next((i for i, x in enumerate(c) if isinstance(x, Tensor) != isinstance(c[0], Tensor)), 0)
+        if i:
             raise BatchError(
                 f"example {i} returned {_kind(c[i])} where example 0 returned {_kind(c[0])}; return the same "
                 "kind from every example"
             )
+    return columns, tree
+
+
+def gather(rt: LaneRuntime, results: list[Any], options: Options, parameters: list[Tensor]) -> Any:
+    if not results:
+        raise BatchError(
+            "plait.batch was called with no examples; there is nothing to tell the shape of the result from"
+        )
+    columns, tree = columns_of(results)
+    tensors = [isinstance(c[0], Tensor) for c in columns]
     with private.DisableTorchFunction():
         rows = [[as_row(rt, x, i) for i, x in enumerate(c)] for c, is_tensor in zip(columns, tensors) if is_tensor]
         rt.exec.flush([x.slot for c in rows for x in c if x.meta.rows])
@@ -226,16 +267,19 @@ def _kind(x: Any) -> str:
 def _loop(func: Callable[..., Any], options: Options, report: Report, given: Spread, why: str) -> Any:
     """The plain Python loop, for places where lanes cannot start."""
     report.loop = why
-    results = [func(*a, **k) for a, k in (given.plain(i) for i in range(given.count))]
-    leaves0, tree = flatten(results[0])
-    columns = [[x] for x in leaves0]
-    for r in results[1:]:
-        for c, x in zip(columns, flatten(r)[0]):
-            c.append(x)
+    results = []
+    for i in range(given.count):
+        args, kwargs = given.plain(i)
+        try:
+            results.append(func(*args, **kwargs))
+        except Exception as e:
+            e.add_note(f"plait.batch: in example {i} of {given.count}")
+            raise
+    columns, tree = columns_of(results)
     outs: list[Any] = []
     for c, dim in zip(columns, regroup(options.out_dims, tree, len(columns))):
         same = all(isinstance(x, Tensor) and tuple(x.shape) == tuple(c[0].shape) for x in c)
-        outs.append(torch.stack(c, dim) if same else c)
+        outs.append(torch.stack(c, dim) if same else None if all(x is None for x in c) else c)
     return unflatten(tree, outs)
 
 

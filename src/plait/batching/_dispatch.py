@@ -693,6 +693,19 @@ def _advanced(i: Any) -> bool:
     return isinstance(i, (list, Tensor)) or type(i).__name__ == "ndarray"
 
 
+def _spelled_out(index: Args, rank: int) -> Args:
+    """The same index without `...` and without the full slices at its end, so that rows are seen to be rows."""
+    at = [k for k, p in enumerate(index) if p is Ellipsis]
+    missing = rank - sum(p is not None and p is not Ellipsis for p in index)
+    if len(at) > 1 or missing < 0 or any(isinstance(p, bool) for p in index):
+        return index
+    for k in at:
+        index = (*index[:k], *(slice(None),) * missing, *index[k + 1 :])
+    while len(index) > 1 and type(index[-1]) is slice and index[-1] == slice(None):
+        index = index[:-1]
+    return index
+
+
 def _is_mask(i: Any) -> bool:
     if isinstance(i, tuple):
         return any(_is_mask(k) for k in i)
@@ -897,7 +910,10 @@ def _index_scalar(rt: Runtime, args: Args, kwargs: Kwargs) -> Any:
             if out is not NotImplemented:
                 out.extra = Alias(x, (("__getitem__", (args[1],), ()),), 0, torch.is_grad_enabled())
                 return out
-        return view(rt, "__getitem__", args, kwargs)
+        index = args[1]
+        if type(index) is tuple and not _advanced(index):
+            index = _spelled_out(index, len(x.meta.shape))
+        return view(rt, "__getitem__", (x, index), kwargs)
     if not has_lazy(args[1]):
         return plain(rt, "__getitem__", Tensor.__getitem__, args, kwargs)
     i = args[1]

@@ -754,6 +754,7 @@ def test_the_loop_refuses_what_the_lanes_refuse() -> None:
     def broken(x: torch.Tensor) -> torch.Tensor:
         raise ValueError("no")
 
+    two = rows(1, 2)
     with pytest.raises(ValueError, match="no") as e:
-        torch.func.vmap(lambda z: plait.batch(broken)(rows(1, 2)))(torch.ones(1))
+        torch.func.vmap(lambda z: plait.batch(broken)(two))(torch.ones(1))
     assert "example 0 of 2" in "".join(e.value.__notes__)

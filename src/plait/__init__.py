@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from plait._api import explain as explain
+    from plait._api import explain_ranks as explain_ranks
     from plait._api import record as record
     from plait._api import report as report
     from plait._api import rule_list as rule_list
@@ -33,6 +34,7 @@ _HOMES = {
     "Finding": "plait.rules",
     "Findings": "plait.rules",
     "explain": "plait._api",
+    "explain_ranks": "plait._api",
     "report": "plait._api",
     "rule_list": "plait._api",
     "rule_page": "plait._api",

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 if TYPE_CHECKING:
+    from plait.diffs import RankDiff
     from plait.graph._marks import Mark
     from plait.recorder import Record
     from plait.recording import Recording
-    from plait.rules import Findings
+    from plait.rules import Findings, Parting
     from plait.views import Page
 
 
@@ -61,17 +62,19 @@ def explain(
     nothing found
 
     Args:
-        what: a recording, the path of one, or a leaf such as `model.fc.weight` (why its gradient is what it is; of the
-            recording that saw it last).
+        what: a recording, the path of one, a leaf such as `model.fc.weight` (why its gradient is what it is; of the
+            recording that saw it last), or an exception that was raised while a recording ran.
         select, ignore: names of rules or categories.
 
     Raises:
         RecordingError: the file cannot be read.
-        NotFoundError: there is no such rule, or no recording knows the tensor.
+        NotFoundError: there is no such rule, no recording knows the tensor, or none saw the exception.
     """
     from plait.recording import Recording, load
     from plait.rules import explain_leaf, explain_recording
 
+    if isinstance(what, BaseException):
+        return _explain_exception(what)
     if isinstance(what, Recording):
         return explain_recording(what, select, ignore)
     if isinstance(what, (str, os.PathLike)):
@@ -81,6 +84,65 @@ def explain(
 
     recording, number = recording_of(what)
     return explain_leaf(recording, number)
+
+
+def _explain_exception(error: BaseException) -> Findings:
+    from plait._errors import NotFoundError
+    from plait.notes import failure_of
+    from plait.rules import Findings, finding_of
+
+    each: BaseException | None = error
+    seen: set[int] = set()
+    while each is not None and id(each) not in seen:
+        seen.add(id(each))
+        failure = failure_of(each)
+        if failure is not None:
+            return Findings([finding_of(failure)])
+        each = each.__cause__ or each.__context__
+    raise NotFoundError(
+        f"explain: nothing is known of this {type(error).__name__}: it was not raised while plait recorded, or its"
+        " message says all there is"
+    )
+
+
+def explain_ranks(
+    paths: Sequence[str | os.PathLike[str]], *, select: Iterable[str] = (), ignore: Iterable[str] = ()
+) -> Findings:
+    """What is wrong with the ranks of one job: where they part, then what each recording shows, each once.
+
+    Raises:
+        PlaitError: one of the files is no recording, or there is only one.
+    """
+    from plait.diffs import diff_ranks
+    from plait.recording import load
+    from plait.rules import Findings, explain_recording, merged
+
+    found = diff_ranks([os.fspath(path) for path in paths])
+    every = []
+    for index, path in enumerate(paths):
+        with load(Path(path)) as recording:
+            every.append(explain_recording(recording, select, ignore, parting=_parting(found) if not index else None))
+    first = every[0]
+    rest = [each for some in every[1:] for each in some if each.places]
+    whole = {(each.rule, each.places): each for each in [*rest, *first]}
+    problems = dict.fromkeys(each for some in every for each in some.problems)
+    remarks = dict.fromkeys(each for some in every for each in some.remarks)
+    return Findings(merged(whole.values()), problems, remarks)
+
+
+def _parting(found: RankDiff) -> Parting | None:
+    from plait.rules import Parting, Where
+
+    if not found:
+        return None
+    site = next((rank.half.site for rank in found.ranks if rank.half is not None and rank.half.site), None)
+    first = found.divergence
+    return Parting(
+        found.step, None if first is None else first.kind, "" if first is None else first.label,
+        Where.of("parts", site), tuple(found.doings()),
+        tuple((rank.label, rank.unreached) for rank in found.ranks if rank.unreached),
+        tuple((rank.label, rank.steps, rank.status, Where.of("last", rank.last_site)) for rank in found.ranks),
+    )  # fmt: skip
 
 
 def rule_list() -> str:

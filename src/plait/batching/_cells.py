@@ -13,7 +13,7 @@ from torch import nn
 
 from plait import _torch as private
 from plait.batching._build import build_call, fast_key
-from plait.batching._core_choice import CellBase
+from plait.batching._core_choice import CellBase, ModuleCall
 from plait.batching._current import local
 from plait.batching._lazy import INPUT, BatchError, Lazy
 from plait.batching._program import NoRule
@@ -268,7 +268,7 @@ def modules_deferred(func: Any) -> Iterator[None]:
         if _users == 1:
             for cls in _CLASSES:
                 _saved[cls] = cls.__dict__.get("__call__")
-                cls.__call__ = _call  # type: ignore[method-assign]
+                cls.__call__ = _CALL  # type: ignore[method-assign]
     kept = [(m, dict(m.__dict__), dict(m._buffers)) for f in _reachable(func) for m in f.modules()]
     try:
         yield
@@ -338,6 +338,9 @@ def _call(self: nn.Module, *args: Any, **kwargs: Any) -> Any:
         if res is not NotImplemented:
             return res
     return call_module(rt, self, args, kwargs, _ORIGINAL)
+
+
+_CALL = ModuleCall(_call)
 
 
 def _forward_as_cell(forward: Callable[..., Any], key_of: Any) -> Callable[..., Any]:

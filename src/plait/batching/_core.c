@@ -1030,6 +1030,43 @@ static PyTypeObject CellType = {
     .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE, .tp_new = PyType_GenericNew, .tp_members = cell_members,
     .tp_call = cell_call, .tp_descr_get = cell_get};
 
+/* ---------------------------------------------------------------- modules
+ * What stands as `__call__` in the classes of torch.nn while lanes run. */
+typedef struct { PyObject_HEAD PyObject *slow; } ModuleCallObject;
+static PyTypeObject ModuleCallType;
+static PyMemberDef module_call_members[] = {
+    {"slow", T_OBJECT, offsetof(ModuleCallObject, slow), 0, "the long way, called with the module first"}, {NULL}};
+static int module_call_init(ModuleCallObject *f, PyObject *args, PyObject *kw) {
+    PyObject *slow;
+    if (!PyArg_ParseTuple(args, "O", &slow)) return -1;
+    Py_INCREF(slow); Py_XSETREF(f->slow, slow);
+    return 0;
+}
+static void module_call_dealloc(ModuleCallObject *f) {
+    Py_XDECREF(f->slow);
+    Py_TYPE(f)->tp_free((PyObject *)f);
+}
+static PyObject *module_call_call(PyObject *self, PyObject *args, PyObject *kw) {
+    Py_ssize_t n = PyTuple_GET_SIZE(args);
+    if (here && n && (!kw || PyDict_GET_SIZE(kw) == 0)) {
+        PyObject *module = PyTuple_GET_ITEM(args, 0), *training = PyObject_GetAttr(module, here->training);
+        if (!training) return NULL;
+        PyObject *items = PyTuple_GetSlice(args, 1, n);
+        if (!items) { Py_DECREF(training); return NULL; }
+        PyObject *const call[] = {module, training, items};
+        PyObject *res = core_call(here, call, 3);
+        Py_DECREF(training); Py_DECREF(items);
+        if (res != Py_NotImplemented) return res;
+        Py_DECREF(res);
+    }
+    return PyObject_Call(((ModuleCallObject *)self)->slow, args, kw);
+}
+static PyTypeObject ModuleCallType = {
+    PyVarObject_HEAD_INIT(NULL, 0).tp_name = "plait.batching._core.ModuleCall", .tp_basicsize = sizeof(ModuleCallObject),
+    .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_METHOD_DESCRIPTOR, .tp_new = PyType_GenericNew,
+    .tp_init = (initproc)module_call_init, .tp_dealloc = (destructor)module_call_dealloc,
+    .tp_members = module_call_members, .tp_call = module_call_call, .tp_descr_get = cell_get};
+
 /* asked(waiting) -> (64-bit rows, meta, places) if all wait for values of one kind that are one row each; else None */
 static PyObject *core_asked(CoreObject *c, PyObject *waiting) {
     if (!PyList_CheckExact(waiting) || PyList_GET_SIZE(waiting) == 0) Py_RETURN_NONE;
@@ -1102,9 +1139,9 @@ PyMODINIT_FUNC PyInit__core(void) {
     for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++)
         if (!(*words[i].to = PyUnicode_InternFromString(words[i].text))) return NULL;
     LazyType.tp_hash = PyBaseObject_Type.tp_hash;   /* values are told apart by identity */
-    PyTypeObject *types[] = {&MetaType, &LazyType, &EntryType, &CoreType, &TestType, &CellType};
-    const char *names[] = {"MetaBase", "LazyBase", "Entry", "Core", "Test", "CellBase"};
-    for (int i = 0; i < 6; i++) {
+    PyTypeObject *types[] = {&MetaType, &LazyType, &EntryType, &CoreType, &TestType, &CellType, &ModuleCallType};
+    const char *names[] = {"MetaBase", "LazyBase", "Entry", "Core", "Test", "CellBase", "ModuleCall"};
+    for (int i = 0; i < 7; i++) {
         if (PyType_Ready(types[i]) < 0) return NULL;
         Py_INCREF(types[i]);
         if (PyModule_AddObject(m, names[i], (PyObject *)types[i]) < 0) return NULL;

@@ -50,6 +50,19 @@ class CellBase:
         return self if obj is None else MethodType(self, obj)
 
 
+class ModuleCall:
+    """What stands as `__call__` in the classes of torch.nn while lanes run; `slow` is called with the module first."""
+
+    def __init__(self, slow: Callable[..., Any]) -> None:
+        self.slow = slow
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return self.slow(*args, **kwargs)
+
+    def __get__(self, obj: Any, owner: Any = None) -> Any:
+        return self if obj is None else MethodType(self, obj)
+
+
 def use(core: Any) -> None:
     """Whose lanes run in this thread: the compiled core takes its short cuts only then. There are none here."""
 

@@ -13,6 +13,7 @@ from typing import Any, Final
 
 import torch
 
+from plait.graph import Site
 from plait.graph._source import SourceIndex
 
 CodeSites = dict[int, int] | bool | None  # sites by instruction, or one of the next two
@@ -143,6 +144,20 @@ class Sites:
         if isinstance(sites, dict):
             sites[offset] = number
         return number
+
+    def at_line(self, file: str, line: int, function: str) -> Site:
+        """A place of which only the line is known; it gets no number."""
+        facts = self._source(file).line_facts(line)
+        return Site(-1, file, line, line, None, None, -1, function, facts.expression, facts.target, facts.loops,
+                    facts.branches, facts.test, facts.header)  # fmt: skip
+
+    def keep_source(self, file: str) -> None:
+        """Have the text of a file written into the recording, although no node of it is."""
+        self._source(file)
+
+    def is_program(self, file: str) -> bool:
+        """Whether a file belongs to the program, not to a library."""
+        return not self._is_library(file) and not file.startswith("<")
 
     def in_arm(self, site: int) -> bool:
         """Whether the place stands in an arm of a test in which a value of a tensor was read."""

@@ -53,7 +53,7 @@ export class BatchView implements Part {
     const facts: [string, Child][] = [
       ["called at", this.line(batch.site)], ["examples", grouped(batch.examples)], ["calls", grouped(batch.calls)],
       ["groups", `${grouped(batch.groups)}${batch.groups > 0 ? `, ${(batch.calls / batch.groups).toFixed(1)} calls each` : ""}`],
-      ["flushes", `${grouped(batch.flushes)} times what waited was run`], ["time", duration(batch.ns)],
+      ["flushes", `what waited was run ${plural(batch.flushes, "time")}`], ["time", duration(batch.ns)],
     ];
     this.strips = groups !== null && groups.name.length > 1 ? new Strips(groups.name.length, rows(groups), (group) => this.app.go({ group }), "group") : null;
     replace(this.body,

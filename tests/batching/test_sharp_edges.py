@@ -710,6 +710,51 @@ def test_the_loop_refuses_what_the_lanes_refuse() -> None:
     def broken(x: torch.Tensor) -> torch.Tensor:
         raise ValueError("no")
 
+    xs = rows(1, 2)
     with pytest.raises(ValueError, match="no") as e:
-        torch.func.vmap(lambda z: plait.batch(broken)(rows(1, 2)))(torch.ones(1))
+        torch.func.vmap(lambda z: plait.batch(broken)(xs))(torch.ones(1))
     assert "example 0 of 2" in "".join(e.value.__notes__)
+
+
+def test_a_decision_over_a_view_sees_the_write() -> None:
+    def f(x: torch.Tensor) -> torch.Tensor:
+        h = x * 1
+        first = h[0]
+        if first.sum() > 1e9:  # everything waits once
+            return h.sum()
+        total = h.sum(1)
+        one = total[0]
+        total.add_(100)
+        return h.sum() if one > 50 else h.mean()
+
+    check_batch(f, [(x,) for x in rows(2, 3, 4)])
+
+
+def test_every_kind_of_decision() -> None:
+    def f(x: torch.Tensor) -> torch.Tensor:
+        h = x.sum() * 0 + 0.1
+        single = h.float()
+        many = torch.tensor(3) + (x.shape[0] - 3)
+        taken = [
+            single > 0.1, single >= 0.1, single < 0.1, single <= 0.1, h > 0.1, h <= 1, h > 0.1, many == 3, many != 3,
+            many > 2.5, many >= 3, single == single, single > float("inf"), single < 1e39, h > single,
+        ]  # fmt: skip
+        total = x.sum()
+        for number, each in enumerate(taken):
+            total = total * 2 if each else total + number
+        return total
+
+    check_batch(f, [(x,) for x in rows(2, 3, 4)])
+
+
+def test_operators_from_both_sides() -> None:
+    w = torch.eye(4, dtype=D)
+
+    def f(x: torch.Tensor) -> torch.Tensor:
+        y = 2 - (3.0 + x) * 2 / (1 + x * x) - -x
+        y = 1 / (y * y + 1) + (w @ x[0] if len(x) > 2 else x[0] @ w)
+        return y.sum() + (torch.ones(4, dtype=D) * y - (y + 0.0) * 0.5).sum()
+
+    check_batch(f, [(x,) for x in rows(2, 3, 4)])
+    with pytest.raises(TypeError):
+        plait.batch(lambda x: x + "a")(rows(2, 3))

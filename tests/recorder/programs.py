@@ -5,7 +5,10 @@ from __future__ import annotations
 import contextlib
 import copy
 import io
+import logging
 import pickle
+import sys
+import traceback
 import warnings
 from collections.abc import Callable
 from typing import Any
@@ -251,6 +254,44 @@ def errors_in_backward() -> Any:
     except RuntimeError as error:
         print(error)
     return x
+
+
+@program
+def tracebacks_that_the_program_prints() -> Any:
+    model = nn.Sequential(nn.Linear(3, 4), nn.Linear(5, 2))
+
+    def twice() -> None:
+        loss = torch.ones(2, requires_grad=True).exp().sum()
+        loss.backward()
+        loss.backward()
+
+    class Fails(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx: Any, x: torch.Tensor) -> torch.Tensor:
+            return x @ x
+
+        @staticmethod
+        def backward(ctx: Any, *gradients: Any) -> Any:
+            return gradients[0]
+
+    for fails in (
+        lambda: torch.ones(2) + torch.ones(3),
+        lambda: F.cross_entropy(torch.ones(2, 3), torch.ones(5).long()),
+        lambda: model(torch.ones(2, 3)),
+        lambda: bool(torch.ones(3)),
+        lambda: torch.ones(3).item(),
+        lambda: Fails.apply(torch.ones(2, 3)),
+        twice,
+    ):
+        try:
+            fails()
+        except (RuntimeError, ValueError) as error:
+            vars(error).pop("__notes__", None)  # what plait says of the error is meant to be seen
+            print(traceback.format_exc())
+            print(*traceback.extract_tb(sys.exc_info()[2]), sep="\n")
+            logging.getLogger("program").handlers[:] = [logging.StreamHandler(sys.stdout)]
+            logging.getLogger("program").exception("failed")
+    return None
 
 
 @program

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import threading
-import types
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
@@ -14,6 +13,7 @@ from torch import nn
 
 from plait import _torch as private
 from plait.batching._build import build_call, fast_key
+from plait.batching._core_choice import CellBase, ModuleCall
 from plait.batching._current import local
 from plait.batching._lazy import INPUT, BatchError, Lazy
 from plait.batching._program import NoRule
@@ -109,15 +109,14 @@ def any_length(m: Any) -> bool:
     return not isinstance(m, nn.Module) or not any(type(c) in (nn.Flatten, nn.Unflatten) for c in m.modules())
 
 
-class Cell:
+class Cell(CellBase):
     """A function that is straight-line and pure: any code of that kind becomes one node, run once per group."""
 
     def __init__(self, func: Callable[..., Any]) -> None:
         self.func = func
-        self.method = False  # defined in a class: the first argument is `self`
         functools.update_wrapper(self, func, updated=())
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+    def _slow(self, *args: Any, **kwargs: Any) -> Any:
         rt: Any = local.rt
         if rt is None or rt.core is None:
             return self.func(*args, **kwargs)
@@ -134,9 +133,6 @@ class Cell:
 
     def __set_name__(self, owner: type, name: str) -> None:
         self.method = True
-
-    def __get__(self, obj: Any, owner: Any = None) -> Any:
-        return self if obj is None else types.MethodType(self, obj)
 
 
 def cell(func: Any) -> Any:
@@ -272,7 +268,7 @@ def modules_deferred(func: Any) -> Iterator[None]:
         if _users == 1:
             for cls in _CLASSES:
                 _saved[cls] = cls.__dict__.get("__call__")
-                cls.__call__ = _call  # type: ignore[method-assign]
+                cls.__call__ = _CALL  # type: ignore[method-assign]
     kept = [(m, dict(m.__dict__), dict(m._buffers)) for f in _reachable(func) for m in f.modules()]
     try:
         yield
@@ -342,6 +338,9 @@ def _call(self: nn.Module, *args: Any, **kwargs: Any) -> Any:
         if res is not NotImplemented:
             return res
     return call_module(rt, self, args, kwargs, _ORIGINAL)
+
+
+_CALL = ModuleCall(_call)
 
 
 def _forward_as_cell(forward: Callable[..., Any], key_of: Any) -> Callable[..., Any]:

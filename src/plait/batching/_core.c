@@ -10,16 +10,17 @@
 #include <string.h>
 
 /* ---------------------------------------------------------------- values */
-typedef struct { PyObject_HEAD Py_ssize_t lead, rows; PyObject *row; char tracks; } MetaObject;
+typedef struct { PyObject_HEAD Py_ssize_t lead, rows; PyObject *row, *truth; char tracks, number; } MetaObject;
 typedef struct { PyObject_HEAD Py_ssize_t slot, lane; PyObject *meta, *extra; } LazyObject;
 
 static PyTypeObject MetaType, LazyType;
 
-static int meta_traverse(MetaObject *m, visitproc visit, void *arg) { Py_VISIT(m->row); return 0; }
-static int meta_clear(MetaObject *m) { Py_CLEAR(m->row); return 0; }
+static int meta_traverse(MetaObject *m, visitproc visit, void *arg) { Py_VISIT(m->row); Py_VISIT(m->truth); return 0; }
+static int meta_clear(MetaObject *m) { Py_CLEAR(m->row); Py_CLEAR(m->truth); return 0; }
 static void meta_dealloc(MetaObject *m) {
     PyObject_GC_UnTrack(m);
     Py_XDECREF(m->row);
+    Py_XDECREF(m->truth);
     Py_TYPE(m)->tp_free((PyObject *)m);
 }
 static PyMemberDef meta_members[] = {
@@ -27,6 +28,8 @@ static PyMemberDef meta_members[] = {
     {"rows", T_PYSSIZET, offsetof(MetaObject, rows), 0, "rows of the space that hold the value"},
     {"tracks", T_BOOL, offsetof(MetaObject, tracks), 0, "requires_grad"},
     {"row", T_OBJECT, offsetof(MetaObject, row), 0, "meta of one row, once it was needed"},
+    {"truth", T_OBJECT, offsetof(MetaObject, truth), 0, "meta of a comparison of the value with a number"},
+    {"number", T_BYTE, offsetof(MetaObject, number), 0, "one number: 1 float32, 2 float64, 3 whole; else 0"},
     {NULL}};
 static PyTypeObject MetaType = {
     PyVarObject_HEAD_INIT(NULL, 0).tp_name = "plait.batching._core.MetaBase", .tp_basicsize = sizeof(MetaObject),
@@ -52,10 +55,40 @@ static int lazy_init(LazyObject *x, PyObject *args, PyObject *kw) {
     Py_INCREF(extra); Py_XSETREF(x->extra, extra);
     return 0;
 }
+static PyObject *lazy_compare(PyObject *, PyObject *, int);
+static PyNumberMethods lazy_number;
 static PyTypeObject LazyType = {
     PyVarObject_HEAD_INIT(NULL, 0).tp_name = "plait.batching._core.LazyBase", .tp_basicsize = sizeof(LazyObject),
     .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE, .tp_new = PyType_GenericNew, .tp_init = (initproc)lazy_init,
-    .tp_dealloc = (destructor)lazy_dealloc, .tp_members = lazy_members};
+    .tp_dealloc = (destructor)lazy_dealloc, .tp_members = lazy_members, .tp_richcompare = lazy_compare,
+    .tp_as_number = &lazy_number};
+
+/* a comparison that nobody has needed as a tensor yet */
+typedef struct { PyObject_HEAD PyObject *name, *value, *other; int op; } TestObject;
+static PyTypeObject TestType;
+static void test_dealloc(TestObject *t) {
+    Py_XDECREF(t->name); Py_XDECREF(t->value); Py_XDECREF(t->other);
+    Py_TYPE(t)->tp_free((PyObject *)t);
+}
+static int test_init(TestObject *t, PyObject *args, PyObject *kw) {
+    PyObject *name, *value, *other;
+    if (!PyArg_ParseTuple(args, "UOO", &name, &value, &other)) return -1;
+    Py_INCREF(name); Py_XSETREF(t->name, name);
+    Py_INCREF(value); Py_XSETREF(t->value, value);
+    Py_INCREF(other); Py_XSETREF(t->other, other);
+    const char *text = PyUnicode_AsUTF8(name);
+    if (!text) return -1;
+    t->op = text[0] == 'l' ? (text[1] == 't' ? Py_LT : Py_LE) : (text[1] == 't' ? Py_GT : Py_GE);
+    return 0;
+}
+static PyMemberDef test_members[] = {
+    {"name", T_OBJECT, offsetof(TestObject, name), READONLY, "lt, le, gt or ge"},
+    {"value", T_OBJECT, offsetof(TestObject, value), READONLY, "what is compared"},
+    {"other", T_OBJECT, offsetof(TestObject, other), READONLY, "with which number"}, {NULL}};
+static PyTypeObject TestType = {
+    PyVarObject_HEAD_INIT(NULL, 0).tp_name = "plait.batching._core.Test", .tp_basicsize = sizeof(TestObject),
+    .tp_flags = Py_TPFLAGS_DEFAULT, .tp_new = PyType_GenericNew, .tp_init = (initproc)test_init,
+    .tp_dealloc = (destructor)test_dealloc, .tp_members = test_members};
 
 /* ---------------------------------------------------------------- entries */
 typedef struct { PyObject_HEAD int sig, length, rows, n_out, single; int *offs; PyObject *metas, *wrap; } EntryObject;
@@ -93,6 +126,8 @@ typedef struct {
     PyObject_HEAD
     PyObject *entries, *input, *grad_enabled, *autocast, *components, *tensor, *parameter, *training, *on_node;
     PyTypeObject *lazy;
+    PyObject *pause, *waiting, *getcurrent, *current, *hub, *checks;   /* how an example waits: see wait_for */
+    char plain;
     Py_ssize_t lane;
     int32_t *owner, *row_of; Py_ssize_t next, cap_slots;
     Node *nodes; Py_ssize_t n_nodes, cap_nodes;
@@ -129,7 +164,9 @@ static void core_dealloc(CoreObject *c) {
     PyMem_Free(c->sigs); PyMem_Free(c->owner); PyMem_Free(c->row_of); PyMem_Free(c->nodes); PyMem_Free(c->ins);
     PyMem_Free(c->used); PyMem_Free(c->stamp);
     Py_XDECREF(c->entries); Py_XDECREF(c->input); Py_XDECREF(c->grad_enabled); Py_XDECREF(c->autocast);
-    Py_XDECREF(c->components); Py_XDECREF(c->on_node); Py_XDECREF(c->lazy); Py_XDECREF(c->tensor); Py_XDECREF(c->training); Py_XDECREF(c->parameter);
+    Py_XDECREF(c->components); Py_XDECREF(c->on_node); Py_XDECREF(c->lazy);
+    Py_XDECREF(c->pause); Py_XDECREF(c->waiting); Py_XDECREF(c->getcurrent); Py_XDECREF(c->current);
+    Py_XDECREF(c->hub); Py_XDECREF(c->checks); Py_XDECREF(c->tensor); Py_XDECREF(c->training); Py_XDECREF(c->parameter);
     Py_TYPE(c)->tp_free((PyObject *)c);
 }
 static int core_init(CoreObject *c, PyObject *args, PyObject *kw) {
@@ -775,7 +812,287 @@ end:
     return res;
 }
 
+/* ---------------------------------------------------------------- what the example's code does most
+ * `here` is the core of the lanes that run in this thread; NULL while nothing runs, in a flush, and in a trace. Each of
+ * these functions does the common case and leaves everything else to a method of the Python class. */
+static _Thread_local CoreObject *here;
+static PyObject *fast_names, *slow_dispatch, *ours, *site_here;   /* set by `install` */
+static PyObject *s_add, *s_sub, *s_mul, *s_div, *s_matmul, *s_neg, *s_read, *s_compare, *s_operate, *s_truth, *s_slow,
+    *s_stack, *s_cat, *s_ops[6];
+static PyTypeObject CoreType;
+
+static PyObject *module_use(PyObject *m, PyObject *core) {
+    CoreObject *old = here;
+    if (core != Py_None && !PyObject_TypeCheck(core, &CoreType)) {
+        here = NULL;                                    /* the Python core: no short cuts */
+    } else {
+        here = core == Py_None ? NULL : (CoreObject *)core;
+        Py_XINCREF(here);
+    }
+    Py_XDECREF(old);
+    Py_RETURN_NONE;
+}
+static PyObject *module_install(PyObject *m, PyObject *args) {
+    PyObject *a, *b, *c, *d;
+    if (!PyArg_ParseTuple(args, "OOOO", &a, &b, &c, &d)) return NULL;
+    Py_INCREF(a); Py_XSETREF(fast_names, a);
+    Py_INCREF(b); Py_XSETREF(slow_dispatch, b);
+    Py_INCREF(c); Py_XSETREF(ours, c);
+    Py_INCREF(d); Py_XSETREF(site_here, d);
+    Py_RETURN_NONE;
+}
+
+static PyObject *quick_call(PyObject *name, PyObject *a, PyObject *b) {
+    PyObject *items = b ? PyTuple_Pack(2, a, b) : PyTuple_Pack(1, a);
+    if (!items) return NULL;
+    PyObject *const call[] = {name, Py_None, items};
+    PyObject *res = core_call(here, call, 3);
+    Py_DECREF(items);
+    return res;
+}
+static PyObject *operate(PyObject *name, PyObject *a, PyObject *b) {
+    PyObject *self = PyObject_TypeCheck(a, &LazyType) ? a : b;
+    if (here) {
+        PyObject *res = quick_call(name, a, b);
+        if (res != Py_NotImplemented) return res;
+        Py_DECREF(res);
+    }
+    PyObject *args = b ? PyTuple_Pack(2, a, b) : PyTuple_Pack(1, a);
+    if (!args) return NULL;
+    PyObject *res = PyObject_CallMethodObjArgs(self, s_operate, name, args, NULL);
+    Py_DECREF(args);
+    return res;
+}
+/* sums and products have the tensor first, as `Tensor.__radd__` does */
+static PyObject *lazy_add(PyObject *a, PyObject *b) {
+    return PyObject_TypeCheck(a, &LazyType) ? operate(s_add, a, b) : operate(s_add, b, a);
+}
+static PyObject *lazy_mul(PyObject *a, PyObject *b) {
+    return PyObject_TypeCheck(a, &LazyType) ? operate(s_mul, a, b) : operate(s_mul, b, a);
+}
+static PyObject *lazy_sub(PyObject *a, PyObject *b) { return operate(s_sub, a, b); }
+static PyObject *lazy_div(PyObject *a, PyObject *b) { return operate(s_div, a, b); }
+static PyObject *lazy_matmul(PyObject *a, PyObject *b) { return operate(s_matmul, a, b); }
+static PyObject *lazy_neg(PyObject *a) { return operate(s_neg, a, NULL); }
+
+/* x < 3: only an `if` will ask, so no call is made for it */
+static PyObject *lazy_compare(PyObject *a, PyObject *b, int op) {
+    LazyObject *x = (LazyObject *)a;
+    CoreObject *c = here;
+    if (c && op != Py_EQ && op != Py_NE && !c->plain && usable(c, a)) {
+        MetaObject *m = (MetaObject *)x->meta;
+        PyObject *e = x->extra;
+        if (m->number && (PyLong_CheckExact(b) || (PyFloat_CheckExact(b) && m->number < 3)) && m->truth
+            && m->truth != Py_None) {
+            TestObject *t = (TestObject *)TestType.tp_alloc(&TestType, 0);
+            if (!t) return NULL;
+            t->value = new_lazy(c, x->slot, x->meta, e == c->input ? e : Py_None);
+            if (!t->value) { Py_DECREF(t); return NULL; }
+            t->name = s_ops[op]; Py_INCREF(t->name);
+            t->other = b; Py_INCREF(b);
+            t->op = op;
+            PyObject *res = new_lazy(c, -1, m->truth, (PyObject *)t);
+            Py_DECREF(t);
+            return res;
+        }
+    }
+    return PyObject_CallMethodObjArgs(a, s_compare, s_ops[op], b, NULL);
+}
+
+/* Waits until the value is there: the example leaves, the hub runs the others and then what waits, and comes back with
+ * the number. Everything that an example may have changed in this thread is looked at first; if it has, or if this is
+ * not the example's own greenlet, the long way knows what to do. */
+static PyObject *wait_for(CoreObject *c, PyObject *lazy) {
+    PyFrameObject *frame = PyEval_GetFrame();
+    PyObject *site = NULL;
+    if (frame) {
+        PyObject *code = (PyObject *)PyFrame_GetCode(frame);
+        if (PyDict_GetItemWithError(ours, code) == Py_False)
+            site = Py_BuildValue("(Oi)", code, PyFrame_GetLasti(frame));
+        Py_DECREF(code);
+        if (PyErr_Occurred()) return NULL;
+    }
+    if (!site) site = PyObject_CallNoArgs(site_here);
+    if (!site) return NULL;
+    PyObject *request = PyTuple_Pack(3, s_read, lazy, site);
+    Py_DECREF(site);
+    if (!request) return NULL;
+    int settled = c->waiting && PyList_CheckExact(c->waiting) && c->checks && PyTuple_CheckExact(c->checks);
+    for (Py_ssize_t i = 0; settled && i < PyTuple_GET_SIZE(c->checks); i += 2) {
+        PyObject *now = PyObject_CallNoArgs(PyTuple_GET_ITEM(c->checks, i));
+        if (!now) { Py_DECREF(request); return NULL; }
+        settled = now == PyTuple_GET_ITEM(c->checks, i + 1);
+        Py_DECREF(now);
+    }
+    PyObject *me = settled ? PyObject_CallNoArgs(c->getcurrent) : NULL;
+    if (PyErr_Occurred()) { Py_DECREF(request); return NULL; }
+    if (!me || me != c->current) {
+        Py_XDECREF(me);
+        PyObject *res = PyObject_CallOneArg(c->pause, request);
+        Py_DECREF(request);
+        return res;
+    }
+    Py_ssize_t lane = c->lane;
+    PyObject *entry = Py_BuildValue("(nNN)", lane, me, request);
+    if (!entry || PyList_Append(c->waiting, entry)) { Py_XDECREF(entry); return NULL; }
+    Py_DECREF(entry);
+    PyObject *answer = PyObject_CallNoArgs(c->hub);
+    c->lane = lane;
+    return answer;
+}
+
+/* if x < 3: */
+static int lazy_bool(PyObject *a) {
+    LazyObject *x = (LazyObject *)a;
+    CoreObject *c = here;
+    if (c && !c->plain && Py_TYPE(x->extra) == &TestType && x->lane == c->lane) {
+        TestObject *t = (TestObject *)x->extra;
+        LazyObject *v = (LazyObject *)t->value;
+        if (v->slot >= 0 && v->slot < c->next && c->row_of[v->slot] < 0) {
+            PyObject *number = wait_for(c, t->value);
+            while (number && PyList_CheckExact(number) && PyList_GET_SIZE(number) == 1) {
+                PyObject *inner = PyList_GET_ITEM(number, 0);
+                Py_INCREF(inner); Py_DECREF(number);
+                number = inner;
+            }
+            if (!number) return -1;
+            int res;
+            if (((MetaObject *)v->meta)->number == 1 && PyFloat_CheckExact(t->other) && PyFloat_CheckExact(number)
+                && PyFloat_AS_DOUBLE(t->other) < 3e38 && PyFloat_AS_DOUBLE(t->other) > -3e38) {
+                double p = PyFloat_AS_DOUBLE(number), q = (double)(float)PyFloat_AS_DOUBLE(t->other);
+                res = t->op == Py_LT ? p < q : t->op == Py_LE ? p <= q : t->op == Py_GT ? p > q : p >= q;
+            } else res = PyObject_RichCompareBool(number, t->other, t->op);
+            Py_DECREF(number);
+            return res;
+        }
+    }
+    PyObject *res = PyObject_CallMethodNoArgs(a, s_truth);
+    if (!res) return -1;
+    int truth = PyObject_IsTrue(res);
+    Py_DECREF(res);
+    return truth;
+}
+static PyNumberMethods lazy_number = {
+    .nb_add = lazy_add, .nb_subtract = lazy_sub, .nb_multiply = lazy_mul, .nb_true_divide = lazy_div,
+    .nb_matrix_multiply = lazy_matmul, .nb_negative = lazy_neg, .nb_bool = lazy_bool};
+
+/* dispatch(mode, func, types, args, kwargs): what PyTorch calls while lanes run */
+static PyObject *module_dispatch(PyObject *m, PyObject *const *args, Py_ssize_t nargs) {
+    PyObject *func = args[1], *items = nargs > 3 ? args[3] : NULL, *kw = nargs > 4 ? args[4] : NULL;
+    if (kw == Py_None || (kw && PyDict_CheckExact(kw) && PyDict_GET_SIZE(kw) == 0)) kw = NULL;
+    if (here && !kw && items && PyTuple_CheckExact(items)) {
+        PyObject *name = PyDict_GetItemWithError(fast_names, func);
+        if (!name && PyErr_Occurred()) PyErr_Clear();   /* a function that cannot be looked up */
+        if (name) {
+            PyObject *const call[] = {name, Py_None, items};
+            PyObject *res = core_call(here, call, 3);
+            if (res != Py_NotImplemented) return res;
+            Py_DECREF(res);
+            if (PyTuple_GET_SIZE(items) == 1 && (name == s_stack || name == s_cat)) {
+                PyObject *lead = PyLong_FromLong(name == s_cat);
+                PyObject *const join[] = {PyTuple_GET_ITEM(items, 0), lead};
+                res = core_join(here, join, 2);
+                Py_DECREF(lead);
+                if (res != Py_NotImplemented) return res;
+                Py_DECREF(res);
+            }
+        }
+    }
+    PyObject *empty = items ? NULL : PyTuple_New(0), *none = kw ? NULL : PyDict_New();
+    PyObject *res = PyObject_CallFunctionObjArgs(slow_dispatch, func, items ? items : empty, kw ? kw : none, NULL);
+    Py_XDECREF(empty); Py_XDECREF(none);
+    return res;
+}
+
+/* ---------------------------------------------------------------- cells */
+typedef struct { PyObject_HEAD char method; } CellObject;
+static PyMemberDef cell_members[] = {
+    {"method", T_BOOL, offsetof(CellObject, method), 0, "defined in a class: the first argument is `self`"}, {NULL}};
+static PyObject *cell_get(PyObject *self, PyObject *obj, PyObject *type) {
+    if (!obj || obj == Py_None) { Py_INCREF(self); return self; }
+    return PyMethod_New(self, obj);
+}
+static PyObject *cell_call(PyObject *self, PyObject *args, PyObject *kw) {
+    if (here && (!kw || PyDict_GET_SIZE(kw) == 0) && PyTuple_GET_SIZE(args)) {
+        PyObject *const call[] = {self, Py_None, args, ((CellObject *)self)->method ? Py_True : Py_False};
+        PyObject *res = core_call(here, call, 4);
+        if (res != Py_NotImplemented) return res;
+        Py_DECREF(res);
+    }
+    PyObject *slow = PyObject_GetAttr(self, s_slow);
+    if (!slow) return NULL;
+    PyObject *res = PyObject_Call(slow, args, kw);
+    Py_DECREF(slow);
+    return res;
+}
+static PyTypeObject CellType = {
+    PyVarObject_HEAD_INIT(NULL, 0).tp_name = "plait.batching._core.CellBase", .tp_basicsize = sizeof(CellObject),
+    .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE, .tp_new = PyType_GenericNew, .tp_members = cell_members,
+    .tp_call = cell_call, .tp_descr_get = cell_get};
+
+/* ---------------------------------------------------------------- modules
+ * What stands as `__call__` in the classes of torch.nn while lanes run. */
+typedef struct { PyObject_HEAD PyObject *slow; } ModuleCallObject;
+static PyTypeObject ModuleCallType;
+static PyMemberDef module_call_members[] = {
+    {"slow", T_OBJECT, offsetof(ModuleCallObject, slow), 0, "the long way, called with the module first"}, {NULL}};
+static int module_call_init(ModuleCallObject *f, PyObject *args, PyObject *kw) {
+    PyObject *slow;
+    if (!PyArg_ParseTuple(args, "O", &slow)) return -1;
+    Py_INCREF(slow); Py_XSETREF(f->slow, slow);
+    return 0;
+}
+static void module_call_dealloc(ModuleCallObject *f) {
+    Py_XDECREF(f->slow);
+    Py_TYPE(f)->tp_free((PyObject *)f);
+}
+static PyObject *module_call_call(PyObject *self, PyObject *args, PyObject *kw) {
+    Py_ssize_t n = PyTuple_GET_SIZE(args);
+    if (here && n && (!kw || PyDict_GET_SIZE(kw) == 0)) {
+        PyObject *module = PyTuple_GET_ITEM(args, 0), *training = PyObject_GetAttr(module, here->training);
+        if (!training) return NULL;
+        PyObject *items = PyTuple_GetSlice(args, 1, n);
+        if (!items) { Py_DECREF(training); return NULL; }
+        PyObject *const call[] = {module, training, items};
+        PyObject *res = core_call(here, call, 3);
+        Py_DECREF(training); Py_DECREF(items);
+        if (res != Py_NotImplemented) return res;
+        Py_DECREF(res);
+    }
+    return PyObject_Call(((ModuleCallObject *)self)->slow, args, kw);
+}
+static PyTypeObject ModuleCallType = {
+    PyVarObject_HEAD_INIT(NULL, 0).tp_name = "plait.batching._core.ModuleCall", .tp_basicsize = sizeof(ModuleCallObject),
+    .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_METHOD_DESCRIPTOR, .tp_new = PyType_GenericNew,
+    .tp_init = (initproc)module_call_init, .tp_dealloc = (destructor)module_call_dealloc,
+    .tp_members = module_call_members, .tp_call = module_call_call, .tp_descr_get = cell_get};
+
+/* asked(waiting) -> (64-bit rows, meta, places) if all wait for values of one kind that are one row each; else None */
+static PyObject *core_asked(CoreObject *c, PyObject *waiting) {
+    if (!PyList_CheckExact(waiting) || PyList_GET_SIZE(waiting) == 0) Py_RETURN_NONE;
+    Py_ssize_t n = PyList_GET_SIZE(waiting);
+    PyObject *meta = NULL, *rows = PyByteArray_FromStringAndSize(NULL, n * sizeof(int64_t)), *places = PyList_New(n);
+    if (!rows || !places) { Py_XDECREF(rows); Py_XDECREF(places); return NULL; }
+    for (Py_ssize_t i = 0; i < n; i++) {
+        PyObject *request = PyTuple_GET_ITEM(PyList_GET_ITEM(waiting, i), 2);
+        LazyObject *x = (LazyObject *)PyTuple_GET_ITEM(request, 1);
+        if (!meta) meta = x->meta;
+        MetaObject *m = (MetaObject *)x->meta;
+        if (PyTuple_GET_ITEM(request, 0) != s_read || x->meta != meta || m->rows != 1 || m->lead || x->slot < 0
+            || x->slot >= c->next || c->row_of[x->slot] < 0) {
+            Py_DECREF(rows); Py_DECREF(places);
+            Py_RETURN_NONE;
+        }
+        ((int64_t *)PyByteArray_AS_STRING(rows))[i] = c->row_of[x->slot];
+        PyObject *place = PyTuple_GET_ITEM(request, 2);
+        Py_INCREF(place);
+        PyList_SET_ITEM(places, i, place);
+    }
+    return Py_BuildValue("(NON)", rows, meta, places);
+}
+
 static PyMethodDef core_methods[] = {
+    {"asked", (PyCFunction)core_asked, METH_O, NULL},
     {"reach", (PyCFunction)core_reach, METH_O, NULL},
     {"join", (PyCFunction)(void (*)(void))core_join, METH_FASTCALL, NULL},
     {"has_tensor", (PyCFunction)core_has_tensor, METH_O, NULL},
@@ -790,6 +1107,13 @@ static PyMethodDef core_methods[] = {
     {"row_of", (PyCFunction)core_row_of, METH_O, NULL}, {"plan", (PyCFunction)core_plan, METH_O, NULL}, {NULL}};
 static PyMemberDef core_members[] = {
     {"lane", T_PYSSIZET, offsetof(CoreObject, lane), 0, NULL},
+    {"pause", T_OBJECT, offsetof(CoreObject, pause), 0, "the long way to wait"},
+    {"waiting", T_OBJECT, offsetof(CoreObject, waiting), 0, "list of (example, greenlet, request)"},
+    {"getcurrent", T_OBJECT, offsetof(CoreObject, getcurrent), 0, NULL},
+    {"current", T_OBJECT, offsetof(CoreObject, current), 0, "the greenlet of the example that runs"},
+    {"hub", T_OBJECT, offsetof(CoreObject, hub), 0, "switches to the hub"},
+    {"checks", T_OBJECT, offsetof(CoreObject, checks), 0, "(function, what it returns while nothing has changed, ...)"},
+    {"plain", T_BOOL, offsetof(CoreObject, plain), 0, "decisions take the long way"},
     {"on_node", T_OBJECT, offsetof(CoreObject, on_node), 0, "called with nothing before each new node, if set"},
     {"entries", T_OBJECT, offsetof(CoreObject, entries), READONLY, NULL},
     {"next", T_PYSSIZET, offsetof(CoreObject, next), READONLY, NULL}, {NULL}};
@@ -798,14 +1122,26 @@ static PyTypeObject CoreType = {
     .tp_flags = Py_TPFLAGS_DEFAULT, .tp_new = PyType_GenericNew, .tp_init = (initproc)core_init,
     .tp_dealloc = (destructor)core_dealloc, .tp_methods = core_methods, .tp_members = core_members};
 
-static struct PyModuleDef module = {PyModuleDef_HEAD_INIT, "plait.batching._core", NULL, -1, NULL};
+static PyMethodDef module_methods[] = {
+    {"use", module_use, METH_O, "use(core or None): whose lanes run in this thread"},
+    {"install", module_install, METH_VARARGS, "install(names of functions, dispatch, whose code, place): the long ways"},
+    {"dispatch", (PyCFunction)(void (*)(void))module_dispatch, METH_FASTCALL, NULL}, {NULL}};
+static struct PyModuleDef module = {PyModuleDef_HEAD_INIT, "plait.batching._core", NULL, -1, module_methods};
 
 PyMODINIT_FUNC PyInit__core(void) {
     PyObject *m = PyModule_Create(&module);
     if (!m) return NULL;
-    PyTypeObject *types[] = {&MetaType, &LazyType, &EntryType, &CoreType};
-    const char *names[] = {"MetaBase", "LazyBase", "Entry", "Core"};
-    for (int i = 0; i < 4; i++) {
+    struct { PyObject **to; const char *text; } words[] = {
+        {&s_add, "add"}, {&s_sub, "sub"}, {&s_mul, "mul"}, {&s_div, "div"}, {&s_matmul, "matmul"}, {&s_neg, "neg"},
+        {&s_read, "read"}, {&s_compare, "_compare"}, {&s_operate, "_operate"}, {&s_truth, "_truth"}, {&s_slow, "_slow"},
+        {&s_stack, "stack"}, {&s_cat, "cat"}, {&s_ops[Py_LT], "lt"}, {&s_ops[Py_LE], "le"}, {&s_ops[Py_EQ], "eq"},
+        {&s_ops[Py_NE], "ne"}, {&s_ops[Py_GT], "gt"}, {&s_ops[Py_GE], "ge"}};
+    for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++)
+        if (!(*words[i].to = PyUnicode_InternFromString(words[i].text))) return NULL;
+    LazyType.tp_hash = PyBaseObject_Type.tp_hash;   /* values are told apart by identity */
+    PyTypeObject *types[] = {&MetaType, &LazyType, &EntryType, &CoreType, &TestType, &CellType, &ModuleCallType};
+    const char *names[] = {"MetaBase", "LazyBase", "Entry", "Core", "Test", "CellBase", "ModuleCall"};
+    for (int i = 0; i < 7; i++) {
         if (PyType_Ready(types[i]) < 0) return NULL;
         Py_INCREF(types[i]);
         if (PyModule_AddObject(m, names[i], (PyObject *)types[i]) < 0) return NULL;

@@ -5,15 +5,18 @@ from __future__ import annotations
 from array import array
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from types import MethodType
 from typing import Any
 
 
 class MetaBase:
-    __slots__ = ("lead", "row", "rows", "tracks")
+    __slots__ = ("lead", "number", "row", "rows", "tracks", "truth")
     lead: int
     rows: int
     row: Any
     tracks: bool
+    number: int  # one number: 1 float32, 2 float64, 3 whole; else 0
+    truth: Any  # meta of a comparison of the value with a number
 
 
 class LazyBase:
@@ -24,6 +27,57 @@ class LazyBase:
         self.meta = meta
         self.lane = lane
         self.extra = extra
+
+
+@dataclass(slots=True, eq=False, repr=False)
+class Test:
+    """A comparison with a number that nobody has needed as a tensor yet: an `if` only wants to know yes or no."""
+
+    name: str
+    value: Any
+    other: Any
+
+
+class CellBase:
+    """A function whose calls are one node; see `plait.batching._cells.Cell`."""
+
+    method = False
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return self._slow(*args, **kwargs)  # type: ignore[attr-defined]
+
+    def __get__(self, obj: Any, owner: Any = None) -> Any:
+        return self if obj is None else MethodType(self, obj)
+
+
+class ModuleCall:
+    """What stands as `__call__` in the classes of torch.nn while lanes run; `slow` is called with the module first."""
+
+    def __init__(self, slow: Callable[..., Any]) -> None:
+        self.slow = slow
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return self.slow(*args, **kwargs)
+
+    def __get__(self, obj: Any, owner: Any = None) -> Any:
+        return self if obj is None else MethodType(self, obj)
+
+
+def use(core: Any) -> None:
+    """Whose lanes run in this thread: the compiled core takes its short cuts only then. There are none here."""
+
+
+_slow: list[Callable[..., Any]] = []
+
+
+def install(names: Any, slow: Callable[..., Any], ours: Any, site: Any) -> None:
+    """The long ways that the short cuts fall back on."""
+    _slow[:] = [slow]
+
+
+def dispatch(mode: Any, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+    """What PyTorch calls while lanes run."""
+    return _slow[0](func, args, kwargs or {})
 
 
 @dataclass(slots=True, eq=False, repr=False)
@@ -72,6 +126,13 @@ class Core:
         self.entries: dict[Any, Entry] = {}
         self.lane = -1
         self.on_node: Callable[[], object] | None = None  # called before each new node
+        self.pause: Any = None  # these six are for the compiled core's short cuts
+        self.waiting: Any = None
+        self.getcurrent: Any = None
+        self.current: Any = None
+        self.hub: Any = None
+        self.checks: Any = None
+        self.plain = False
         self.next = 0
         self._lazy = lazy
         self._input = given
@@ -196,6 +257,16 @@ class Core:
         if entry is None:
             return NotImplemented
         return self._lazy(self.put(entry.sig, total, flat, total), entry.metas[0], self.lane, None)
+
+    def asked(self, waiting: list[Any]) -> Any:
+        first = waiting[0][2][1].meta if waiting else None
+        if not first or first.rows != 1 or first.lead:
+            return None
+        for _, _, (kind, x, _) in waiting:
+            if kind != "read" or x.meta is not first or self.row_of(x.slot) < 0:
+                return None
+        rows = array("q", [self.row_of(x.slot) for _, _, (_, x, _) in waiting])
+        return bytearray(rows.tobytes()), first, [place for _, _, (_, _, place) in waiting]
 
     def has_tensor(self, x: Any) -> bool:
         t = type(x)

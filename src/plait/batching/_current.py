@@ -5,6 +5,8 @@ from __future__ import annotations
 import threading
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from plait.batching._core_choice import use
+
 if TYPE_CHECKING:
     from plait.batching._lazy import Lazy
 
@@ -58,7 +60,17 @@ class Runtime:
 
 
 class _Local(threading.local):
-    rt: Runtime | None = None
+    _rt: Runtime | None = None
+
+    @property
+    def rt(self) -> Runtime | None:
+        """The runtime that is current in this thread."""
+        return self._rt
+
+    @rt.setter
+    def rt(self, rt: Runtime | None) -> None:
+        self._rt = rt
+        use(None if rt is None else rt.core)
 
 
 local = _Local()

@@ -11,8 +11,9 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from plait import _torch as private
+from plait.batching._core_choice import Test, install
 from plait.batching._current import Runtime, local
-from plait.batching._lazy import INPUT, Alias, BatchError, Const, Lazy, Test, Written, runtime
+from plait.batching._lazy import INPUT, Alias, BatchError, Const, Lazy, Written, runtime
 from plait.batching._meta import meta_of, row_meta
 
 Args = tuple[Any, ...]
@@ -317,9 +318,9 @@ def site() -> str:
 _OURS: dict[Any, bool] = {}
 
 
-def site_key() -> tuple[Any, int]:
-    """Like `site`, but quick: the code object and the offset of the instruction."""
-    f: Any = sys._getframe(2)
+def site_key(above: int = 1) -> tuple[Any, int]:
+    """Like `site`, but quick: the code object and the offset of the instruction; from that many frames above."""
+    f: Any = sys._getframe(above)
     while f is not None:
         code = f.f_code
         ours = _OURS.get(code)
@@ -1010,3 +1011,5 @@ FAST: dict[Any, str] = {
     for f, n in _CANON.items()
     if n not in _SLOW and n not in _SWAPPED and not n.endswith("_") and not n.startswith("_")
 }
+
+install(FAST, torch_function, _OURS, site_key)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 from collections import Counter
 from collections.abc import Callable
+from types import MethodType
 from typing import Any
 
 import torch
@@ -12,8 +13,8 @@ from greenlet import GreenletExit, getcurrent, greenlet
 from torch.overrides import TorchFunctionMode
 
 from plait import _torch as private
+from plait.batching._core_choice import dispatch
 from plait.batching._current import local
-from plait.batching._dispatch import FAST, torch_function
 from plait.batching._lazy import BatchError
 from plait.batching._runtime import LaneRuntime
 
@@ -21,20 +22,12 @@ from plait.batching._runtime import LaneRuntime
 class LaneMode(TorchFunctionMode):
     """Sees the calls without any lazy tensor: factories, random draws, writes to shared tensors."""
 
+    def __init__(self) -> None:
+        super().__init__()
+        self.__torch_function__ = MethodType(dispatch, self)  # type: ignore[method-assign]
+
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        if not kwargs:
-            name = FAST.get(func)
-            if name is not None:
-                rt: Any = local.rt
-                if rt is not None and rt.core is not None:
-                    res = rt.core.call(name, None, args)
-                    if res is not NotImplemented:
-                        return res
-                    if len(args) == 1 and (name == "stack" or name == "cat"):
-                        res = rt.core.join(args[0], int(name == "cat"))
-                        if res is not NotImplemented:
-                            return res
-        return torch_function(func, args, kwargs or {})
+        return dispatch(self, func, types, args, kwargs)
 
 
 class _State:
@@ -77,6 +70,7 @@ class Lanes:
         self.calls = calls
         self.results: list[Any] = [None] * len(calls)
         self.waiting: list[tuple[int, greenlet, Any]] = []
+        rt.core.waiting = self.waiting
         self.resuming: list[tuple[int, greenlet, Any]] = []
         self.closing = False
         self.base = _State()
@@ -93,7 +87,15 @@ class Lanes:
         mode.__enter__()  # type: ignore[no-untyped-call]
         self.depth = depth + 1
         local.rt = rt
+        core = rt.core
         self.hub = getcurrent()
+        core.pause, core.hub, core.getcurrent, core.plain = self._pause, self.hub.switch, getcurrent, rt.log is not None
+        base = self.base
+        if not base.any_autocast:
+            core.checks = (
+                torch.is_grad_enabled, base.grad, private.is_autocast_on, False, torch.is_inference_mode_enabled,
+                base.inference, torch.get_default_dtype, base.default, private.mode_depth, self.depth,
+            )  # fmt: skip
         self.idle: list[greenlet] = []
         try:
             self._start()
@@ -105,10 +107,10 @@ class Lanes:
                     answers = self._answers()
                 local.rt = rt
                 self.resuming, self.waiting = self.waiting, []
-                core = rt.core
+                core.waiting = self.waiting
                 for (i, g, _), answer in zip(self.resuming, answers):
-                    rt.lane = core.lane = i
-                    self.current = g
+                    core.lane = i
+                    core.current = g
                     g.switch(answer)
             return self.results
         finally:
@@ -125,7 +127,7 @@ class Lanes:
         """Lanes that never wait share one greenlet: a new one starts only when the last was left waiting."""
         self.todo = iter(range(len(self.calls)))
         while True:
-            g = self.starter = self.current = greenlet(self._work)
+            g = self.starter = self.rt.core.current = greenlet(self._work)
             g.switch(None)
             if g.dead:
                 break
@@ -137,8 +139,7 @@ class Lanes:
                 return
 
     def _one(self, i: int) -> None:
-        rt = self.rt
-        rt.lane = rt.core.lane = i
+        self.rt.lane = i
         args, kwargs = self.calls[i]
         try:
             self.results[i] = self.func(*args, **kwargs)
@@ -156,7 +157,7 @@ class Lanes:
             raise GreenletExit
         lane = rt.lane
         me = getcurrent()
-        if me is not self.current:
+        if me is not rt.core.current:
             raise BatchError(
                 "a value was read in another greenlet than the example's own; read it in the function itself"
             )
@@ -187,7 +188,7 @@ class Lanes:
         try:
             answer = self.hub.switch()
         finally:
-            rt.lane = rt.core.lane = lane
+            rt.lane = lane
             if n != self.depth:
                 if n < self.depth:
                     private.pop_mode()
@@ -195,14 +196,18 @@ class Lanes:
                     private.push_mode(popped.pop())
             if changed:
                 state.install()
-        if type(answer) is _Failed:
-            raise answer.error
         return answer
 
     # ------------------------------------------------------------------ in the hub
     def _answers(self) -> list[Any]:
         """The numbers that lanes wait for, with one copy per space."""
         ex = self.rt.exec
+        alike = self.rt.core.asked(self.waiting)
+        if alike is not None:
+            packed, meta, places = alike
+            self.rt.report.sites.update(places)
+            rows = torch.frombuffer(packed, dtype=torch.int64).to(self.rt.device)
+            return ex.arenas[meta.space].buf.index_select(0, rows).tolist()
         answers: list[Any] = [None] * len(self.waiting)
         rt_row = self.rt.core.row_of
         by_space: dict[Any, list[tuple[int, Any]]] = {}
@@ -215,7 +220,7 @@ class Lanes:
                 else:
                     answers[k] = ex.value(x).tolist()
         for space, asked in by_space.items():
-            rows = torch.tensor([rt_row(x.slot) for _, x in asked])
+            rows = torch.tensor([rt_row(x.slot) for _, x in asked], device=self.rt.device)
             values = ex.arenas[space].buf.index_select(0, rows).tolist()
             for (k, x), v in zip(asked, values):
                 answers[k] = [v] if x.meta.lead else v
@@ -224,20 +229,16 @@ class Lanes:
     def _close(self) -> None:
         """Ends lanes that are still waiting; their `finally` blocks run."""
         self.closing = True
+        core = self.rt.core
+        core.waiting = core.checks = None  # from now on every example that waits leaves
         for i, g, _ in (*self.waiting, *self.resuming):
-            self.current = g
+            core.current = g
             if not g.dead:
-                self.rt.lane = self.rt.core.lane = i
+                core.lane = i
                 try:
                     g.throw(GreenletExit)
                 except BaseException:
                     continue
         self.waiting = []
         self.resuming = []
-
-
-class _Failed:
-    __slots__ = ("error",)
-
-    def __init__(self, error: BaseException) -> None:
-        self.error = error
+        core.pause = core.hub = core.current = None

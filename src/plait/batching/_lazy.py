@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from plait._errors import PlaitError
-from plait.batching._core_choice import LazyBase
+from plait.batching._core_choice import NATIVE, LazyBase, Test
 from plait.batching._current import Runtime, local
 from plait.batching._meta import Meta
 
@@ -52,55 +52,20 @@ class Alias:
         self.seen = seen
 
 
-class Test:
-    """A comparison with a number that nobody has needed as a tensor yet: an `if` only wants to know yes or no."""
-
-    __slots__ = ("name", "other", "value")
-
-    def __init__(self, name: str, value: Lazy, other: Any) -> None:
-        self.name = name
-        self.value = value
-        self.other = other
-
-    def answer(self) -> bool:
-        """As the tensor comparison would: the number in the tensor's own precision."""
-        v, c = _number(self.value), self.other
-        d = self.value.meta.dtype
-        if d == torch.float32 and type(c) is float:
-            c = unpack("f", pack("f", c))[0] if -3e38 < c < 3e38 else c
-        return bool(_COMPARE[self.name](v, c))
-
-
-_COMPARE: dict[str, Callable[[Any, Any], bool]] = {
+_COMPARE: dict[str, Callable[[Any, Any], Any]] = {
     "lt": operator.lt,
     "le": operator.le,
     "gt": operator.gt,
     "ge": operator.ge,
 }
-_TESTED = frozenset({torch.float32, torch.float64, torch.int64, torch.int32})
 
 
-def _comparison(name: str) -> Callable[[Any, Any], Any]:
-    def op(self: Lazy, other: Any) -> Any:
-        rt = local.rt
-        m = self.meta
-        if (
-            rt is not None
-            and rt.core is not None
-            and (type(other) is float or type(other) is int)
-            and m.rows == 1
-            and m.numel == 1
-            and m.dtype in _TESTED
-            and self.lane == rt.lane
-            and (m.dtype.is_floating_point or type(other) is int)
-        ):
-            e = self.extra
-            if type(e) is not Alias and type(e) is not Test and type(e) is not Written:
-                frozen = Lazy(self.slot, m, self.lane, e if e is INPUT or type(e) is Const else None)
-                return Lazy(-1, m.truth(), self.lane, Test(name, frozen, other))
-        return (rt or runtime()).emit(name, (self, other), {})
-
-    return op
+def answer(test: Test) -> bool:
+    """What an `if` learns, as the tensor comparison would say it: the number in the tensor's own precision."""
+    v, c = _number(test.value), test.other
+    if test.value.meta.number == 1 and type(c) is float:
+        c = unpack("f", pack("f", c))[0] if -3e38 < c < 3e38 else c
+    return bool(_COMPARE[test.name](v, c))
 
 
 class Input:
@@ -246,9 +211,9 @@ class Lazy(LazyBase):
         return len_of(self)
 
     # ------------------------------------------------------------------ values read by the program
-    def __bool__(self) -> bool:
+    def _truth(self) -> bool:
         if type(self.extra) is Test:
-            return _logged(self.extra.answer())  # type: ignore[no-any-return]
+            return _logged(answer(self.extra))  # type: ignore[no-any-return]
         n = self.meta.numel
         if n != 1:
             raise RuntimeError(
@@ -323,9 +288,6 @@ class Lazy(LazyBase):
     def __contains__(self, other: Any) -> bool:
         return bool((self == other).any())
 
-    def __hash__(self) -> int:
-        return id(self)
-
     def __deepcopy__(self, memo: Any) -> Any:
         return _call("clone", self)
 
@@ -344,26 +306,18 @@ class Lazy(LazyBase):
         return method
 
     # ------------------------------------------------------------------ operators
-    __add__ = __radd__ = _binary("add")
-    __mul__ = __rmul__ = _binary("mul")
-    __sub__ = _binary("sub")
-    __rsub__ = _reflected("sub")
-    __truediv__ = _binary("div")
-    __rtruediv__ = _reflected("div")
     __floordiv__ = _binary("floor_divide")
     __rfloordiv__ = _reflected("floor_divide")
     __mod__ = _binary("remainder")
     __rmod__ = _reflected("remainder")
     __pow__ = _binary("pow")
     __rpow__ = _reflected("pow")
-    __matmul__ = _binary("matmul")
     __rmatmul__ = _reflected("matmul")
     __and__ = __rand__ = _binary("bitwise_and")
     __or__ = __ror__ = _binary("bitwise_or")
     __xor__ = __rxor__ = _binary("bitwise_xor")
     __lshift__ = _binary("bitwise_left_shift")
     __rshift__ = _binary("bitwise_right_shift")
-    __neg__ = _unary("neg")
     __pos__ = _unary("positive")
     __abs__ = _unary("abs")
     __invert__ = _unary("bitwise_not")
@@ -377,20 +331,51 @@ class Lazy(LazyBase):
     __iand__ = _inplace("bitwise_and_")
     __ior__ = _inplace("bitwise_or_")
     __ixor__ = _inplace("bitwise_xor_")
-    __lt__ = _comparison("lt")
-    __le__ = _comparison("le")
-    __gt__ = _comparison("gt")
-    __ge__ = _comparison("ge")
 
-    def __eq__(self, other: Any) -> Any:
-        return _emit("eq", self, other) if _comparable(other) else False
+    # ------------------------------------------------------------------ what the compiled core has short cuts for
+    def _operate(self, name: str, operands: tuple[Any, ...]) -> Any:
+        return runtime().emit(name, operands, {})
 
-    def __ne__(self, other: Any) -> Any:
-        return _emit("ne", self, other) if _comparable(other) else True
+    def _compare(self, name: str, other: Any) -> Any:
+        if name == "eq" or name == "ne":
+            known = isinstance(other, (Tensor, int, float, complex, bool))
+            return runtime().emit(name, (self, other), {}) if known else name == "ne"
+        rt = local.rt
+        m, e = self.meta, self.extra
+        if (
+            rt is not None
+            and rt.core is not None
+            and (type(other) is int or (type(other) is float and m.number < 3))
+            and m.number
+            and self.lane == rt.lane
+            and (e is None or e is INPUT or type(e) is Const or (type(e) is Lazy and e.extra in (None, INPUT)))
+        ):
+            frozen = Lazy(self.slot, m, self.lane, e if e is INPUT or type(e) is Const else None)
+            return Lazy(-1, m.truth, self.lane, Test(name, frozen, other))
+        return (rt or runtime()).emit(name, (self, other), {})
 
 
-def _comparable(other: Any) -> bool:
-    return isinstance(other, (Tensor, int, float, complex, bool))
+def _slots() -> dict[str, Any]:
+    """The methods that the compiled core has as slots of its type."""
+
+    def binary(name: str, swapped: bool = False) -> Callable[[Any, Any], Any]:
+        return lambda a, b: a._operate(name, (b, a) if swapped else (a, b))
+
+    def compare(name: str) -> Callable[[Any, Any], Any]:
+        return lambda a, b: a._compare(name, b)
+
+    made: dict[str, Any] = {
+        "__add__": binary("add"), "__radd__": binary("add"), "__mul__": binary("mul"), "__rmul__": binary("mul"),
+        "__sub__": binary("sub"), "__rsub__": binary("sub", True), "__truediv__": binary("div"),
+        "__rtruediv__": binary("div", True), "__matmul__": binary("matmul"), "__rmatmul__": binary("matmul", True),
+        "__neg__": lambda a: a._operate("neg", (a,)), "__bool__": lambda a: a._truth(), "__hash__": id,
+    }  # fmt: skip
+    return made | {f"__{name}__": compare(name) for name in ("lt", "le", "gt", "ge", "eq", "ne")}
+
+
+if not NATIVE:
+    for _name, _method in _slots().items():
+        setattr(Lazy, _name, _method)
 
 
 def len_of(x: Lazy) -> int:

@@ -36,7 +36,7 @@ class Meta(MetaBase):
     `lead` is 1 where the first dimension counts rows of the space and 0 where the whole value is one row.
     """
 
-    __slots__ = ("_detached", "_truth", "device", "dtype", "numel", "shape", "space")
+    __slots__ = ("_detached", "device", "dtype", "numel", "shape", "space")
 
     def __init__(
         self, shape: tuple[int, ...], dtype: torch.dtype, device: torch.device, tracks: bool, lead: int
@@ -46,12 +46,13 @@ class Meta(MetaBase):
         self.device: Final = device
         self.tracks = tracks  # requires_grad
         self.numel: Final = prod(shape)
-        self._truth: Meta | None = None
         self._detached: Meta | None = None
         self.lead = lead
         self.space: Final = space_of(tuple(shape[lead:]), dtype, device)
         self.rows = shape[0] if lead else 1
         self.row = meta_of(shape[1:], dtype, device, tracks, 0) if lead else None
+        self.number = _NUMBERS.get(dtype, 0) if self.rows == 1 and self.numel == 1 else 0
+        self.truth = meta_of(shape, torch.bool, device, False, lead) if self.number else None
 
     def __repr__(self) -> str:
         return f"Meta({list(self.shape)}, {self.dtype}, tracks={self.tracks}, lead={self.lead})"
@@ -64,13 +65,8 @@ class Meta(MetaBase):
             self._detached = meta_of(tuple(self.shape), self.dtype, self.device, False, self.lead)
         return self._detached
 
-    def truth(self) -> Meta:
-        """Meta of a comparison of the value with a number."""
-        if self._truth is None:
-            self._truth = meta_of(tuple(self.shape), torch.bool, self.device, False, self.lead)
-        return self._truth
 
-
+_NUMBERS = {torch.float32: 1, torch.float64: 2, torch.int64: 3, torch.int32: 3}
 _SPACES: dict[tuple[object, ...], Space] = {}
 _METAS: dict[tuple[object, ...], Meta] = {}
 

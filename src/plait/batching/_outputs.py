@@ -122,7 +122,7 @@ class _Holder:
 
 def as_row(rt: LaneRuntime, x: Any, lane: int) -> Lazy:
     """A result of example `lane` as a value with rows."""
-    rt.lane = rt.core.lane = lane
+    rt.lane = lane
     if type(x) is Lazy:
         if type(x.extra) is Const:
             return rt.promote(x.extra.tensor)

@@ -89,12 +89,12 @@ class LaneRuntime(Runtime, LaneRows):
     """The runtime of one call of a batched function."""
 
     def __init__(self, report: Report, randomness: str, device: torch.device, names: Callable[[Tensor], str]) -> None:
+        self.core = Core(Lazy, INPUT, torch.is_grad_enabled, private.is_autocast_on, components, Tensor, nn.Parameter)
         super().__init__()
         self.report = report
         self.randomness = randomness
         self.names = names
         self.device = device
-        self.core = Core(Lazy, INPUT, torch.is_grad_enabled, private.is_autocast_on, components, Tensor, nn.Parameter)
         self.entries: dict[tuple[Any, ...], Entry] = self.core.entries
         self.sigs: dict[tuple[Any, ...], Sig] = {}
         self.sig_list: list[Sig] = []
@@ -112,6 +112,15 @@ class LaneRuntime(Runtime, LaneRows):
         self.seed = 0
         self.pause: Callable[[Any], Any] = lambda request: None
         self.watch: BatchWatch | None = None
+
+    @property
+    def lane(self) -> int:
+        """The example whose code runs."""
+        return self.core.lane  # type: ignore[no-any-return]
+
+    @lane.setter
+    def lane(self, lane: int) -> None:
+        self.core.lane = lane
 
     # ------------------------------------------------------------------ pure calls
     def emit(self, name: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -458,7 +467,7 @@ class LaneRuntime(Runtime, LaneRows):
         if x.lane != self.lane:
             self._foreign(x)
         if not self.exec.done(x.slot):
-            return self.pause(("read", x, site_key()))
+            return self.pause(("read", x, site_key(2)))
         with private.DisableTorchFunction():
             return self.exec.value(x).tolist()
 
@@ -471,7 +480,7 @@ class LaneRuntime(Runtime, LaneRows):
         if x.lane != self.lane:
             self._foreign(x)
         if not self.exec.done(x.slot):
-            self.pause(("wait", x, site_key()))
+            self.pause(("wait", x, site_key(2)))
         with private.DisableTorchFunction():
             return self.exec.value(x).clone()
 

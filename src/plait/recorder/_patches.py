@@ -10,6 +10,7 @@ from __future__ import annotations
 import functools
 import sys
 import threading
+import traceback
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -28,6 +29,7 @@ from plait.recorder._new_row import Named, new_row, place_result
 from plait.recorder._optimizers import Optimizers
 from plait.recorder._sites import LIBRARY, MODULE_CALL, UNSEEN
 from plait.recorder._threads import watched_thread
+from plait.recorder._tracebacks import WALKS, without_ours
 from plait.recorder._warnings import relocating
 
 if TYPE_CHECKING:
@@ -53,6 +55,9 @@ class Patches:
         bootstrap = watched_thread(threading.Thread._bootstrap_inner, self._record, self.threads_with_work)  # type: ignore[attr-defined]
         # Not `run`, which a subclass may have made its own, and which stands in the traceback of its errors.
         self.replace(threading.Thread, "_bootstrap_inner", bootstrap)
+        for name in WALKS:
+            if hasattr(traceback, name):
+                self.replace(traceback, name, without_ours(getattr(traceback, name)))
         self.replace(warnings, "_showwarnmsg", relocating(warnings._showwarnmsg))  # type: ignore[attr-defined]
         self._compiled.install()
 

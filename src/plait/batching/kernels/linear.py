@@ -65,7 +65,8 @@ def matmul(t: Tracer, name: str, args: Args, kwargs: Kwargs) -> Any:
     if ragged_a:
         raise NoRule
     if ra == 1 and rb == 1:
-        return (a * b).sum()
+        left: Any = a
+        return (left * b).sum()
     if ra == 1:
         return t.reshape(matmul(t, "matmul", (t.reshape(a, (1, *a.meta.shape)), b), {}), shape)
     if rb == 1:

@@ -167,7 +167,7 @@ def test_different_structures() -> None:
 
     with pytest.raises(BatchError, match="example 1 returned one value, but example 0 returned a tuple of 2"):
         plait.batch(f)(rows(1, 2))
-    with pytest.raises(BatchError, match="example 1 returned a tensor where example 0 returned a float"):
+    with pytest.raises(BatchError, match="example 1 returned a tensor where example 0 returned a value of type float"):
         plait.batch(lambda x: 1.0 if len(x) == 1 else x)(rows(1, 2))
 
 

@@ -442,7 +442,11 @@ def call(name: Any, args: Args, kwargs: Kwargs, func: Any = None) -> Any:
         return function_of(name)(*rt.reals(args), **rt.reals(kwargs))
     if name in VIEWS:
         return view(rt, name, args, kwargs)
-    return rt.emit(name, args, kwargs)
+    try:
+        return rt.emit(name, args, kwargs)
+    except NotImplementedError:
+        why = "PyTorch cannot tell the shape of its result without the numbers"
+        return rt.alone(name, func or function_of(name), args, kwargs, why)
 
 
 METHODS = VIEWS | {

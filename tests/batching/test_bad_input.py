@@ -73,7 +73,10 @@ CASES: dict[str, tuple[Callable[..., Any], str]] = {
         writes,
         rf"tensor of shape \[4\] that all examples share \(.*{HERE}, example 2\).*make the tensor",
     ),
-    "attribute": (Remembers(), rf"keeps a value of one example in `last` of Remembers.*{HERE}, example 2\), which all examples share; pass it on"),
+    "attribute": (
+        Remembers(),
+        rf"keeps a value of one example in `last` of Remembers.*{HERE}, example 2\), which all examples share; pass it on",
+    ),
     "cache": (caches, rf"example 1 uses a value that example 0 made \(.*{HERE}, example 1\).*return the value instead"),
     "random": (
         lambda x: F.dropout(x, 0.5) if len(x) > 2 else x,
@@ -146,3 +149,16 @@ def test_op_without_any_batched_form_runs_alone() -> None:
     check_batch(lambda x: x.sum(1).nonzero(as_tuple=True), rows(2, 3))
     with pytest.raises(BatchError, match="fallback='error'"):
         plait.batch(ctc, fallback="error")(rows(2, 3))
+
+
+def test_line_of_the_call_where_the_function_is_all_pytorch() -> None:
+    net = nn.Sequential(nn.Linear(4, 4), nn.Dropout()).double()
+    with pytest.raises(BatchError, match=rf"`dropout` draws random numbers \(.*{HERE}, example 0\)"):
+        plait.batch(net)(rows(1, 2))
+
+
+def test_hint_for_a_batch_dimension_of_one() -> None:
+    lstm = nn.LSTM(4, 3, batch_first=True).double()
+    b = plait.batch(lambda x: lstm(x.unsqueeze(0))[0].mean(1))
+    b(rows(2, 3, 4, 5))
+    assert "hint: unsqueeze ran in groups of 1.0: leave out the batch dimension of one" in str(b.report)

@@ -167,7 +167,7 @@ def test_different_structures() -> None:
 
     with pytest.raises(BatchError, match="example 1 returned one value, but example 0 returned a tuple of 2"):
         plait.batch(f)(rows(1, 2))
-    with pytest.raises(BatchError, match="example 1 returned a tensor where example 0 returned a float"):
+    with pytest.raises(BatchError, match="example 1 returned a tensor where example 0 returned a value of type float"):
         plait.batch(lambda x: 1.0 if len(x) == 1 else x)(rows(1, 2))
 
 
@@ -677,6 +677,45 @@ def test_values_that_only_decide_have_no_gradient() -> None:
     check_batch(f, xs)
 
 
+def test_what_cannot_batch_runs_as_the_loop_next_time() -> None:
+    scale = torch.ones((), dtype=D, requires_grad=True)
+
+    def f(x: torch.Tensor) -> torch.Tensor:
+        for _ in range(6):
+            x = torch.tanh(x) * scale
+            if x.sum() > 0:
+                x = x * 0.5
+        return x.sum()
+
+    unlike = [torch.randn(3, 2 + k, dtype=D) for k in range(8)]
+    b = plait.batch(f)
+    first = b(unlike)
+    assert b.report.width == 1 and not b.report.loop
+    torch.testing.assert_close(b(unlike), first)
+    assert "nothing to run together" in b.report.loop and "plain loop" in str(b.report)
+    for _ in range(15):
+        b(unlike)
+    assert not b.report.loop  # tried again
+    few = plait.batch(f)
+    few(unlike[:1])
+    few(unlike[:1])
+    assert not few.report.loop
+
+
+def test_the_loop_refuses_what_the_lanes_refuse() -> None:
+    outer = plait.batch(lambda n: plait.batch(lambda x: (x, x) if len(x) > 1 else x)(n))
+    with pytest.raises(BatchError, match="example 1 returned a tuple of 2, but example 0 returned one value"):
+        outer([rows(1, 2)])
+
+    def broken(x: torch.Tensor) -> torch.Tensor:
+        raise ValueError("no")
+
+    xs = rows(1, 2)
+    with pytest.raises(ValueError, match="no") as e:
+        torch.func.vmap(lambda z: plait.batch(broken)(xs))(torch.ones(1))
+    assert "example 0 of 2" in "".join(e.value.__notes__)
+
+
 def test_a_decision_over_a_view_sees_the_write() -> None:
     def f(x: torch.Tensor) -> torch.Tensor:
         h = x * 1
@@ -719,42 +758,3 @@ def test_operators_from_both_sides() -> None:
     check_batch(f, [(x,) for x in rows(2, 3, 4)])
     with pytest.raises(TypeError):
         plait.batch(lambda x: x + "a")(rows(2, 3))
-
-
-def test_what_cannot_batch_runs_as_the_loop_next_time() -> None:
-    scale = torch.ones((), dtype=D, requires_grad=True)
-
-    def f(x: torch.Tensor) -> torch.Tensor:
-        for _ in range(6):
-            x = torch.tanh(x) * scale
-            if x.sum() > 0:
-                x = x * 0.5
-        return x.sum()
-
-    unlike = [torch.randn(3, 2 + k, dtype=D) for k in range(8)]
-    b = plait.batch(f)
-    first = b(unlike)
-    assert b.report.width == 1 and not b.report.loop
-    torch.testing.assert_close(b(unlike), first)
-    assert "nothing to run together" in b.report.loop and "plain loop" in str(b.report)
-    for _ in range(15):
-        b(unlike)
-    assert not b.report.loop  # tried again
-    few = plait.batch(f)
-    few(unlike[:1])
-    few(unlike[:1])
-    assert not few.report.loop
-
-
-def test_the_loop_refuses_what_the_lanes_refuse() -> None:
-    outer = plait.batch(lambda n: plait.batch(lambda x: (x, x) if len(x) > 1 else x)(n))
-    with pytest.raises(BatchError, match="example 1 returned a tuple of 2, but example 0 returned one value"):
-        outer([rows(1, 2)])
-
-    def broken(x: torch.Tensor) -> torch.Tensor:
-        raise ValueError("no")
-
-    two = rows(1, 2)
-    with pytest.raises(ValueError, match="no") as e:
-        torch.func.vmap(lambda z: plait.batch(broken)(two))(torch.ones(1))
-    assert "example 0 of 2" in "".join(e.value.__notes__)

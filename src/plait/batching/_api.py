@@ -261,7 +261,7 @@ def gather(rt: LaneRuntime, results: list[Any], options: Options, parameters: li
 
 
 def _kind(x: Any) -> str:
-    return "a tensor" if isinstance(x, Tensor) else f"a {type(x).__name__}"
+    return "a tensor" if isinstance(x, Tensor) else "None" if x is None else f"a value of type {type(x).__name__}"
 
 
 def _loop(func: Callable[..., Any], options: Options, report: Report, given: Spread, why: str) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dis
 import functools
 import threading
 from collections.abc import Callable, Iterator
@@ -292,22 +293,36 @@ def _reachable(func: Any) -> list[nn.Module]:
     return _modules(func)
 
 
-def _kept_lazy(m: nn.Module) -> str | None:
+def _kept_lazy(m: nn.Module) -> tuple[str, int] | None:
+    """An attribute that holds an example's value, and the example."""
     for d in (m.__dict__, m._buffers):
         for name, v in d.items():
-            if type(v) is Lazy or (type(v) in (list, tuple) and any(type(x) is Lazy for x in v)):  # type: ignore[union-attr]
-                return name
+            for x in v if type(v) in (list, tuple) else (v,):  # type: ignore[union-attr]
+                if type(x) is Lazy:
+                    return name, x.lane
     return None
+
+
+def _stored_at(m: nn.Module, name: str) -> str:
+    """Where the module's own code sets the attribute, as `file:line, `."""
+    for f in vars(type(m)).values():
+        code = getattr(f, "__code__", None)
+        if code is not None and code.co_name != "__init__":
+            for i in dis.get_instructions(code):
+                if i.opname == "STORE_ATTR" and i.argval == name and i.positions is not None:
+                    return f"{code.co_filename}:{i.positions.lineno}, "
+    return ""
 
 
 def _check_state(kept: list[Any]) -> None:
     """A module that keeps an example's value would hand it to the next example."""
     for m, _, _ in kept:
-        name = _kept_lazy(m)
-        if name is not None:
+        found = _kept_lazy(m)
+        if found is not None:
+            name, lane = found
             raise BatchError(
-                f"the function keeps a value of one example in `{name}` of {type(m).__name__}, which all examples "
-                "share; pass it on as an argument or a result instead"
+                f"the function keeps a value of one example in `{name}` of {type(m).__name__} ({_stored_at(m, name)}"
+                f"example {lane}), which all examples share; pass it on as an argument or a result instead"
             )
 
 

@@ -9,7 +9,16 @@ NAMES = ("CellBase", "Core", "Entry", "LazyBase", "MetaBase", "ModuleCall", "Tes
 
 if TYPE_CHECKING:
     from plait.batching._core_py import (
-        CellBase, Core, Entry, LazyBase, MetaBase, ModuleCall, Test, dispatch, install, use,
+        CellBase,
+        Core,
+        Entry,
+        LazyBase,
+        MetaBase,
+        ModuleCall,
+        Test,
+        dispatch,
+        install,
+        use,
     )  # fmt: skip
 
     NATIVE = False

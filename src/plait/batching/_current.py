@@ -11,6 +11,9 @@ if TYPE_CHECKING:
     from plait.batching._lazy import Lazy
 
 
+SIZE_DEPENDS = "the size of its result depends on the numbers"
+
+
 class Runtime:
     """What lazy tensors talk to: lanes of a batch, or a trace."""
 
@@ -30,8 +33,8 @@ class Runtime:
         """The value as nested Python lists (a number for a scalar); waits for it."""
         raise NotImplementedError
 
-    def alone(self, name: str, func: Any, args: Any, kwargs: Any) -> Any:
-        """A call whose result has a shape that depends on the numbers."""
+    def alone(self, name: str, func: Any, args: Any, kwargs: Any, why: str = SIZE_DEPENDS) -> Any:
+        """A call whose result is not known before it ran."""
         raise NotImplementedError
 
     def reals(self, a: Any) -> Any:

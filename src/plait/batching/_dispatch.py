@@ -8,6 +8,7 @@ from typing import Any, NoReturn
 
 import torch
 import torch.nn.functional as F
+from greenlet import getcurrent
 from torch import Tensor
 
 from plait import _torch as private
@@ -305,13 +306,14 @@ _fill_canon()
 
 
 def site() -> str:
-    """`file:line` of the person's code that is running, or '' when there is none."""
-    f: Any = sys._getframe(1)
-    while f is not None:
-        name = f.f_globals.get("__name__", "")
-        if not name.startswith(("plait.", "torch.")) and name not in ("plait", "torch"):
-            return f"{f.f_code.co_filename}:{f.f_lineno}"
-        f = f.f_back
+    """`file:line` of the person's code that is running: in the function for one example, else the call of the batch."""
+    above = getcurrent().parent
+    for f in (sys._getframe(1), above.gr_frame if above is not None else None):
+        while f is not None:
+            name = f.f_globals.get("__name__", "")
+            if not name.startswith(("plait.", "torch.")) and name not in ("plait", "torch"):
+                return f"{f.f_code.co_filename}:{f.f_lineno}"
+            f = f.f_back
     return ""
 
 
@@ -442,7 +444,11 @@ def call(name: Any, args: Args, kwargs: Kwargs, func: Any = None) -> Any:
         return function_of(name)(*rt.reals(args), **rt.reals(kwargs))
     if name in VIEWS:
         return view(rt, name, args, kwargs)
-    return rt.emit(name, args, kwargs)
+    try:
+        return rt.emit(name, args, kwargs)
+    except NotImplementedError:
+        why = "PyTorch cannot tell the shape of its result without the numbers"
+        return rt.alone(name, func or function_of(name), args, kwargs, why)
 
 
 METHODS = VIEWS | {

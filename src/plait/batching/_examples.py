@@ -123,9 +123,10 @@ def spread(args: tuple[Any, ...], kwargs: dict[str, Any], in_dims: Any) -> Sprea
     n, first = counts[0]
     for m, where in counts[1:]:
         if m != n:
+            tuples = "; a tuple is structure, not a list of examples" if "[" in where else ""
             raise BatchError(
                 f"{first} has {n} examples, but {where} has {m}; all must have the same number, or None in in_dims "
-                "to be shared"
+                f"to be shared{tuples}"
             )
     return Spread(new, words, n, devices[0] if devices else torch.device("cpu"))
 
@@ -165,7 +166,7 @@ def _walk(a: Any, dim: Any, where: str, counts: list[tuple[int, str]], devices: 
         dims_d = dim if isinstance(dim, dict) else dict.fromkeys(a, dim)
         return {k: _walk(x, dims_d.get(k, 0), f"{where}[{k!r}]", counts, devices) for k, x in a.items()}
     raise BatchError(
-        f"{where} is a {type(a).__name__}: pass a list of examples or a tensor, or None in in_dims to share it"
+        f"{where} is of type {type(a).__name__}: pass a list of examples or a tensor, or None in in_dims to share it"
     )
 
 

@@ -81,6 +81,12 @@ class Report:
         if self.alone:
             (name, why), n = self.alone.most_common(1)[0]
             return f"{name} ran one example at a time {n} times: {why}"
+        dim = self.groups.get("unsqueeze")
+        if dim is not None and dim.calls >= 4 and dim.width < 2:
+            return (
+                f"unsqueeze ran in groups of {dim.width:.1f}: leave out the batch dimension of one, then examples of "
+                "different length run together"
+            )
         narrow = [g for g in self.groups.values() if g.calls >= 32 and g.width < 4]
         if narrow:
             g = max(narrow, key=lambda g: g.groups)

@@ -12,7 +12,7 @@ from plait import _torch as private
 from plait._watch import BatchWatch
 from plait.batching._build import SMALL, LaneRows, build, fast_key
 from plait.batching._core_choice import Core, Entry
-from plait.batching._current import Runtime
+from plait.batching._current import SIZE_DEPENDS, Runtime
 from plait.batching._dispatch import (
     _TRAINS,
     _row_chain,
@@ -494,26 +494,28 @@ class LaneRuntime(Runtime, LaneRows):
             return {k: self.reals(v) for k, v in a.items()}
         return a
 
-    def alone(self, name: str, func: Any, args: Any, kwargs: Any) -> Any:
-        """A call whose result has a shape that depends on the numbers: runs for this example only, and is reported."""
+    def alone(self, name: str, func: Any, args: Any, kwargs: Any, why: str = SIZE_DEPENDS) -> Any:
+        """A call whose result is not known before it ran: runs for this example only, and is reported."""
         lazies: list[Lazy] = []
         spec = _hole(args, lazies), _hole(kwargs, lazies)
         reals = [self.tensor(x) for x in lazies]
-        self.report.ran_alone(name, "the size of its result depends on the numbers")
+        self.report.ran_alone(name, why)
         grad = torch.is_grad_enabled()
         with private.DisableTorchFunction():
             for r, x in zip(reals, lazies):
                 if x.meta.tracks and grad:
                     r.requires_grad_(True)
 
+            def run(xs: list[Tensor]) -> Any:
+                return func(*_plug(spec[0], xs), **_plug(spec[1], xs))
+
             def again(xs: list[Tensor]) -> list[Any]:
-                out = func(*_plug(spec[0], xs), **_plug(spec[1], xs))
+                out = run(xs)
                 return [out] if isinstance(out, Tensor) else list(out)
 
-            res = again(reals)
-        many = (
-            name in ("unique", "unique_consecutive", "histogram", "nonzero_tuple") and len(res) > 1
-        ) or name == "where"
+            out = run(reals)
+        many = not isinstance(out, Tensor)
+        res = list(out) if many else [out]
         outs = self.exec.add_alone(res, reals, lazies, again)
         return tuple(outs) if many else outs[0]
 

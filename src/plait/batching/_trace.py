@@ -289,10 +289,8 @@ class Tracer(_current.Runtime):
             "reads a value (an if, .item(), print or an index), which a cell must not; take the decision outside"
         )
 
-    def alone(self, name: str, func: Any, args: Any, kwargs: Any) -> Any:
-        raise CellError(
-            f"calls {name}, whose result has a length that depends on the numbers; call it outside of the cell"
-        )
+    def alone(self, name: str, func: Any, args: Any, kwargs: Any, why: str = _current.SIZE_DEPENDS) -> Any:
+        raise CellError(f"calls {name}, which runs one example at a time ({why}); call it outside of the cell")
 
     def reals(self, a: Any) -> Any:
         raise CellError("reads a value, which a cell must not; take the decision outside")

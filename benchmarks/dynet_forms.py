@@ -224,7 +224,8 @@ def halting(t: Task) -> Loss:
                     break
                 parts.append(dy.cmult(s, q))
                 chances.append(q)
-            rest = 1 - dy.esum(chances) if chances else dy.inputTensor(np.ones(1, np.float32))
+            rest = dy.inputTensor(np.ones(1, np.float32))
+            rest = rest - dy.esum(chances) if chances else rest
             losses.append(t.loss(dy.esum([*parts, dy.cmult(s, rest)]), y))
             losses.append((rest + n) * PONDER)
         return dy.esum(losses)

@@ -4,7 +4,9 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: demo test lint types fuzz bench clean
+WEB := web/node_modules/.installed
+
+.PHONY: demo test lint types web fuzz bench clean
 
 demo: $(STAMP)
 	@echo "Recording examples/stocks.py: an LSTM on S&P 500 prices, another input size at each step ..."
@@ -17,7 +19,7 @@ demo: $(STAMP)
 	@echo "  $(BIN)/python examples/stocks.py --batch   windows of any length in one call, beside the plain loop"
 	@echo "  $(BIN)/plait run YOUR_SCRIPT.py --its-own-options"
 
-test: $(STAMP) lint types
+test: $(STAMP) lint types web
 	$(BIN)/python -m pytest
 
 lint: $(STAMP)
@@ -26,6 +28,16 @@ lint: $(STAMP)
 
 types: $(STAMP)
 	$(BIN)/mypy
+
+# The page: its types, its own tests, and whether the committed bundle is what web/ builds.
+web:
+	@if node -e 'process.exit(Number(process.versions.node.split(".")[0]) < 20 ? 1 : 0)' 2>/dev/null && npm --version >/dev/null 2>&1; \
+	then $(MAKE) --no-print-directory $(WEB) && cd web && npm run --silent check && npx --no-install vitest run --reporter=dot; \
+	else echo "web/ is not checked here: it needs Node 20 or later with npm (the page itself is built already)."; fi
+
+$(WEB): web/package.json web/package-lock.json
+	cd web && npm ci --no-audit --no-fund --loglevel=error
+	touch $@
 
 # Random programs, batched against the plain loop; about a quarter of an hour.
 fuzz: $(STAMP)
@@ -43,4 +55,4 @@ $(STAMP): pyproject.toml constraints.txt setup.py src/plait/batching/_core.c
 	touch $@
 
 clean:
-	rm -rf $(VENV) build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) web/node_modules build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -35,11 +35,12 @@ _DECISION = "document.querySelector('.box.decision').dispatchEvent(new MouseEven
 SHOTS = [
     Shot("first-graph", "first_graph", "#view=graph", 1000, 560),
     Shot("branch", "branch", "#view=graph&step=1", 1100, 700),
-    Shot("rnn-graph", "dynamic_rnn", "#view=graph&step=1000", 1280, 1060, script=_DECISION),
-    Shot("rnn-run", "dynamic_rnn", "#view=run&step=1000", 1280, 900),
+    Shot("rnn-graph", "dynamic_rnn", "#view=graph&step=900", 1280, 1060, script=_DECISION),
+    Shot("rnn-run", "dynamic_rnn", "#view=run&step=900", 1280, 900),
     Shot("rnn-source", "dynamic_rnn", "#view=source", 1280, 560),
-    Shot("rnn-diff", "dynamic_rnn", "#view=diff&step=1000&other=1001", 1280, 700),
+    Shot("rnn-diff", "dynamic_rnn", "#view=diff&step=900", 1280, 700),
     Shot("stocks-graph-dark", "stocks", "#view=graph&step=300&overlay=saved", 1280, 900, True),
+    Shot("tagger-batch", "tagger", "#view=batch", 1280, 1000),
 ]
 
 

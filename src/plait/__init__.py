@@ -3,11 +3,13 @@
 Names are found on first use, so `import plait` is light and does not import torch.
 """
 
+import sys
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from plait._api import explain as explain
+    from plait._api import explain_ranks as explain_ranks
     from plait._api import record as record
     from plait._api import report as report
     from plait._api import rule_list as rule_list
@@ -32,6 +34,7 @@ _HOMES = {
     "Finding": "plait.rules",
     "Findings": "plait.rules",
     "explain": "plait._api",
+    "explain_ranks": "plait._api",
     "report": "plait._api",
     "rule_list": "plait._api",
     "rule_page": "plait._api",
@@ -64,3 +67,7 @@ def __getattr__(name: str) -> Any:
 
 def __dir__() -> list[str]:
     return sorted({*globals(), *_HOMES})
+
+
+if "IPython" in sys.modules:  # a recording that is the last line of a cell shows its page
+    import_module("plait.integrations._ipython").show_recordings()

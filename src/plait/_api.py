@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 if TYPE_CHECKING:
+    from plait.diffs import RankDiff
     from plait.graph._marks import Mark
     from plait.recorder import Record
     from plait.recording import Recording
-    from plait.rules import Findings
+    from plait.rules import Findings, Parting
     from plait.views import Page
 
 
@@ -61,17 +62,19 @@ def explain(
     nothing found
 
     Args:
-        what: a recording, the path of one, or a leaf such as `model.fc.weight` (why its gradient is what it is; of the
-            recording that saw it last).
+        what: a recording, the path of one, a leaf such as `model.fc.weight` (why its gradient is what it is; of the
+            recording that saw it last), or an exception that was raised while a recording ran.
         select, ignore: names of rules or categories.
 
     Raises:
         RecordingError: the file cannot be read.
-        NotFoundError: there is no such rule, or no recording knows the tensor.
+        NotFoundError: there is no such rule, no recording knows the tensor, or none saw the exception.
     """
     from plait.recording import Recording, load
     from plait.rules import explain_leaf, explain_recording
 
+    if isinstance(what, BaseException):
+        return _explain_exception(what)
     if isinstance(what, Recording):
         return explain_recording(what, select, ignore)
     if isinstance(what, (str, os.PathLike)):
@@ -81,6 +84,65 @@ def explain(
 
     recording, number = recording_of(what)
     return explain_leaf(recording, number)
+
+
+def _explain_exception(error: BaseException) -> Findings:
+    from plait._errors import NotFoundError
+    from plait.notes import failure_of
+    from plait.rules import Findings, finding_of
+
+    each: BaseException | None = error
+    seen: set[int] = set()
+    while each is not None and id(each) not in seen:
+        seen.add(id(each))
+        failure = failure_of(each)
+        if failure is not None:
+            return Findings([finding_of(failure)])
+        each = each.__cause__ or each.__context__
+    raise NotFoundError(
+        f"explain: nothing is known of this {type(error).__name__}: it was not raised while plait recorded, or its"
+        " message says all there is"
+    )
+
+
+def explain_ranks(
+    paths: Sequence[str | os.PathLike[str]], *, select: Iterable[str] = (), ignore: Iterable[str] = ()
+) -> Findings:
+    """What is wrong with the ranks of one job: where they part, then what each recording shows, each once.
+
+    Raises:
+        PlaitError: one of the files is no recording, or there is only one.
+    """
+    from plait.diffs import diff_ranks
+    from plait.recording import load
+    from plait.rules import Findings, explain_recording, merged
+
+    found = diff_ranks([os.fspath(path) for path in paths])
+    every = []
+    for index, path in enumerate(paths):
+        with load(Path(path)) as recording:
+            every.append(explain_recording(recording, select, ignore, parting=_parting(found) if not index else None))
+    first = every[0]
+    rest = [each for some in every[1:] for each in some if each.places]
+    whole = {(each.rule, each.places): each for each in [*rest, *first]}
+    problems = dict.fromkeys(each for some in every for each in some.problems)
+    remarks = dict.fromkeys(each for some in every for each in some.remarks)
+    return Findings(merged(whole.values()), problems, remarks)
+
+
+def _parting(found: RankDiff) -> Parting | None:
+    from plait.rules import Parting, Where
+
+    if not found:
+        return None
+    site = next((rank.half.site for rank in found.ranks if rank.half is not None and rank.half.site), None)
+    first = found.divergence
+    return Parting(
+        found.step, None if first is None else first.kind, "" if first is None else first.label,
+        Where.of("parts", site), tuple(found.doings()),
+        tuple((rank.label, rank.unreached) for rank in found.ranks if rank.unreached),
+        tuple((rank.label, rank.steps, rank.status, Where.of("last", rank.last_site)) for rank in found.ranks),
+    )  # fmt: skip
 
 
 def rule_list() -> str:
@@ -126,14 +188,19 @@ def _finding_marks(recording: Recording) -> list[Mark]:
 
 
 def view(
-    recording: Recording | str | os.PathLike[str], *, step: int | None = None, marks: Iterable[Mark] | None = None
+    recording: Recording | str | os.PathLike[str],
+    *against: Recording | str | os.PathLike[str],
+    step: int | None = None,
+    marks: Iterable[Mark] | None = None,
 ) -> Page:
     """The page of a recording: left as the last line of a cell it is shown there; `.open()` shows it in the browser.
 
     >>> plait.view("run.plait", step=12).save("step.html")   # doctest: +SKIP
+    >>> plait.view("before.plait", "after.plait").open()     # doctest: +SKIP
 
     Args:
         recording: a recording, or the name of its file.
+        against: another one to compare it with, or the other ranks of its job: the page begins with where they part.
         step: the step to begin with (-1 is the last); by default the last that trained or ran a model.
         marks: remarks at lines of the source, beside those that the page has of its own; by default what `explain`
             finds.
@@ -141,5 +208,10 @@ def view(
     from plait.recording import Recording, load
     from plait.views import Page
 
-    found = recording if isinstance(recording, Recording) else load(os.fspath(recording))
-    return Page(found, _finding_marks(found) if marks is None else marks, step)
+    found = [each if isinstance(each, Recording) else load(os.fspath(each)) for each in (recording, *against)]
+    contrast = None
+    if against:
+        from plait.diffs import contrast as compare
+
+        contrast = compare(found)
+    return Page(found[0], _finding_marks(found[0]) if marks is None else marks, step, contrast)

@@ -19,6 +19,7 @@ NOTE [Opening one hop]
 from __future__ import annotations
 
 import sys
+import traceback
 from collections.abc import Callable, Iterable
 from types import ModuleType
 from typing import Any, Final
@@ -147,3 +148,44 @@ def put_back(mode: Any, above: list[Any]) -> None:
     push_mode(mode)
     for each in reversed(lifted):
         push_mode(each)
+
+
+# The errors by which a compiler says that it can't follow the program, by name: their modules load with the compiler.
+_REFUSALS = {"Unsupported", "UserError", "UncapturedHigherOrderOpError", "GuardOnDataDependentSymNode", "TraceError"}
+_COMPILERS = ("torch._dynamo.", "torch.fx.", "torch._export.")
+
+
+def refusal_lines(error: BaseException) -> list[tuple[str, int, str]] | None:
+    """(file, line, function) of the frames in which a compiler gave up, the innermost last; None for other errors.
+
+    Checked with 2.13: Dynamo keeps the frames that it followed in `real_stack`; export and fx run them.
+    """
+    kind = type(error)
+    if kind.__name__ not in _REFUSALS or not f"{kind.__module__}.".startswith(_COMPILERS):
+        return None
+    followed = [(each.filename, each.lineno or 0, each.name) for each in getattr(error, "real_stack", None) or ()]
+    ran = [(each.filename, each.lineno or 0, each.name) for each in traceback.extract_tb(error.__traceback__)]
+    return followed or ran
+
+
+def compilations(since: float) -> list[dict[str, Any]]:
+    """What Dynamo compiled since a time (seconds since 1970), at most its last 64: which function, how often, and the
+    line at which it gave up. Checked with 2.13."""
+    utils = sys.modules.get("torch._dynamo.utils")
+    read = getattr(utils, "get_compilation_metrics", None)
+    found: dict[str, dict[str, Any]] = {}
+    for each in () if read is None else read():
+        if (getattr(each, "start_time_us", None) or 0) < since * 1e6 or not getattr(each, "compile_id", None):
+            continue
+        frame = str(each.compile_id).rpartition("/")[0]
+        made = found.setdefault(frame, {"compiled": 0, "limit": False})
+        if each.co_filename:
+            made |= {"file": each.co_filename, "line": each.co_firstlineno, "function": each.co_name}
+        if each.fail_type is None:
+            made["compiled"] += 1
+            made["reason"] = getattr(each, "recompile_reason", None) or ""
+        elif each.fail_user_frame_filename:
+            made |= {"failed_file": each.fail_user_frame_filename, "failed_line": each.fail_user_frame_lineno}
+        else:
+            made["limit"] = True
+    return [each for each in found.values() if "file" in each]

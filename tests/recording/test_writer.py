@@ -295,3 +295,18 @@ def test_many_steps_of_one_graph_are_a_small_file_and_little_memory(tmp_path: Pa
     assert path.stat().st_size < 400_000
     with load(path) as recording:
         assert len(recording.steps) == 3000 and len(recording.variants) == 1
+
+
+# -- numbers that are none ----------------------------------------------------------------------------------------
+
+
+def test_a_loss_that_is_nan_or_infinite_stays_what_it_was(tmp_path: Path) -> None:
+    path = tmp_path / "run.plait"
+    x = leaf()
+    with plait.record(path, values="stats"):
+        for factor in (1.0, float("nan"), float("inf")):
+            (x * factor).sum().backward()
+    with load(path) as recording:
+        assert [str(each.loss) for each in recording.steps if each.kind == "train"] == ["2.0", "nan", "inf"]
+        norms = [each.norm_out for each in recording.backward_stats(recording.steps[1].id)]
+        assert any(str(each) == "nan" for each in norms)

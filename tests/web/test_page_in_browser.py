@@ -4,6 +4,7 @@ schemes and at two widths; and what it shows is what the recording holds."""
 from __future__ import annotations
 
 import json
+import sqlite3
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,6 +12,7 @@ from typing import Any
 
 import pytest
 
+import plait
 from handmade import Tape, loop, product
 from plait.graph._fold import fold
 from plait.recording import load
@@ -30,8 +32,12 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         "loop": loop([[True, False, True], [True, True, True], [True, False, True], [False]]),
         "product": product(), "cut": cut(), "empty": Tape(),
     }  # fmt: skip
+    tapes["batched"] = loop([[True, False], [True]])
     for name, tape in tapes.items():
-        with load(tape.write(folder / f"{name}.plait")) as recording:
+        file = tape.write(folder / f"{name}.plait")
+        if name == "batched":
+            add_batch(file)
+        with load(file) as recording:
             (folder / f"{name}.html").write_text(page(recording), encoding="utf-8")
     return folder
 
@@ -40,6 +46,23 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def browser() -> Iterator[Any]:
     with chromium() as context:
         yield context
+
+
+def add_batch(file: Path) -> None:
+    """Two batched runs: the groups of the first, and the second as a plain loop. Site 0 is a line of the tape."""
+    with sqlite3.connect(file) as connection:
+        connection.executemany(
+            "INSERT INTO batch VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            [(0, 0, 0, 3, 8, 3, 2, 9_000_000, None, "mean ran in groups of 2", "[[0, 3]]", '[["sort", "<b>no kernel</b>", 2]]'),
+             (1, 1, 0, 2, 4, 4, 0, 1_000_000, "it draws random numbers", None, "[]", "[]")],
+        )  # fmt: skip
+        connection.executemany(
+            "INSERT INTO batch_group VALUES (0, ?, ?, ?, ?, ?, ?, ?)",
+            [(0, 0, "RNNCell", 3, 5_000_000, "[0, 1, 2]", "[[0, 3]]"), (1, 0, "mean", 2, 2_000_000, "[0, 2]", "[[0, 2]]"),
+             (2, 1, "RNNCell", 3, 2_000_000, "[0, 0, 1]", "[[0, 3]]")],
+        )  # fmt: skip
+        connection.executemany("INSERT INTO batch_flush VALUES (0, ?, ?, ?)", [(0, 0, 3), (1, None, 2)])
+    connection.close()
 
 
 def boxes(tab: Any) -> dict[str, str]:
@@ -157,6 +180,31 @@ def test_run_shows_steps_decisions_and_variants(browser: Any, folder: Path) -> N
     tab.close()
 
 
+def test_a_loss_that_is_no_number_stands_out(browser: Any, tmp_path: Path) -> None:
+    tape = Tape()
+    for loss in (2.0, 1.0, float("nan"), 1.0, None):
+        tape.op("zeros", out=tape.type(3))
+        tape.end_step(loss="nan" if loss is not None and loss != loss else loss)
+    with load(tape.write(tmp_path / "run.plait")) as recording:
+        (tmp_path / "page.html").write_text(page(recording), encoding="utf-8")
+    tab = open_page(browser, tmp_path / "page.html", "#view=run&step=2")
+    assert "loss nan" in tab.locator("#part-run").inner_text()
+    tab.wait_for_timeout(200)
+    red = tab.evaluate(
+        """() => {
+          const canvas = document.querySelector('canvas.strips'), pen = canvas.getContext('2d');
+          const { data, width } = pen.getImageData(0, 0, canvas.width, canvas.height);
+          const columns = new Set();
+          for (let k = 0; k < data.length; k += 4) {
+            if (data[k] === 179 && data[k + 1] === 38 && data[k + 2] === 30) columns.add(Math.floor(((k / 4) % width) * 5 / width));
+          }
+          return [...columns];
+        }"""
+    )
+    assert red == [2]
+    tab.close()
+
+
 def test_source_and_graph_lead_to_each_other(browser: Any, folder: Path) -> None:
     tab = open_page(browser, folder / "loop.html", "#view=source")
     row = tab.locator('tr[data-line="5"]')
@@ -250,6 +298,54 @@ def test_diff_begins_with_the_divergence(browser: Any, folder: Path) -> None:
     tab.close()
 
 
+def test_two_files_begin_with_where_they_part(browser: Any, tmp_path: Path) -> None:
+    rounds = {"before": [[True], [True, False]], "after": [[True], [True, True, True]]}
+    for name, each in rounds.items():
+        loop(each).write(tmp_path / f"{name}.plait")
+    plait.view(tmp_path / "before.plait", tmp_path / "after.plait").save(tmp_path / "page.html")
+    tab = open_page(browser, tmp_path / "page.html")
+    text = tab.locator("#part-diff").inner_text()
+    assert "part ways" in text and "model.py:5" in text and "They part in step 1" in text
+    assert text.index("a: ") < text.index("b: ") < text.index("Two steps of this run")
+    assert tab.locator(".contrast .snippet mark").count() == 2
+    tab.locator(".contrast").get_by_role("button", name="in the graph").click()
+    wait(tab, "document.querySelectorAll('.box.on-line').length > 0")
+    assert "step=1" in tab.evaluate("location.hash")
+    tab.close()
+
+
+def test_the_ranks_of_one_job_side_by_side(browser: Any, tmp_path: Path) -> None:
+    files = [tmp_path / f"run.rank{rank}.plait" for rank in range(3)]
+    for rank, file in enumerate(files):
+        loop([[True], [rank != 1]]).write(file)
+    plait.view(*files).save(tmp_path / "page.html")
+    tab = open_page(browser, tmp_path / "page.html")
+    text = tab.locator(".contrast").inner_text()
+    assert "The ranks part in step 1" in text
+    assert tab.locator(".contrast .side h3").all_text_contents() == [f"rank {rank}, step 1" for rank in range(3)]
+    tab.close()
+
+
+def test_batched_runs_show_their_groups(browser: Any, folder: Path) -> None:
+    tab = open_page(browser, folder / "batched.html", "#view=batch")
+    part = tab.locator("#part-batch")
+    wait(tab, "document.querySelector('#part-batch canvas') !== null")
+    text = part.inner_text()
+    assert "12 calls of 5 examples ran in 7 groups" in text and "mean ran in groups of 2" in text
+    assert "Group 0: RNNCell" in text and "3 examples waited for a value" in text
+    assert "<b>no kernel</b>" in text
+    tab.keyboard.press("ArrowRight")
+    wait(tab, "document.querySelector('#part-batch').innerText.includes('Group 1: mean')")
+    assert "group=1" in tab.evaluate("location.hash")
+    tab.keyboard.press("ArrowRight")
+    wait(tab, "document.querySelector('#part-batch').innerText.includes('all examples had returned')")
+    part.locator("select").select_option("1")
+    wait(tab, "document.querySelector('#part-batch').innerText.includes('plain loop: it draws random numbers')")
+    part.get_by_role("button", name="model.py").first.click()
+    wait(tab, "document.querySelector('tr.chosen') !== null")
+    tab.close()
+
+
 def test_the_picture_as_svg_and_png(browser: Any, folder: Path, tmp_path: Path) -> None:
     tab = open_page(browser, folder / "loop.html", "#view=graph&step=0")
     wait(tab, "document.querySelector('.box.decision') !== null")
@@ -310,8 +406,9 @@ def test_no_serious_accessibility_fault(folder: Path, width: int, dark: bool) ->
             "#view=graph&step=0",
             "#view=graph&step=0&node=4",
             "#view=diff&step=0&other=1",
+            "#view=batch",
         ):
-            tab = open_page(context, folder / "loop.html", state)
+            tab = open_page(context, folder / ("batched.html" if "batch" in state else "loop.html"), state)
             tab.wait_for_timeout(300)
             tab.evaluate(axe.read_text(encoding="utf-8"))
             result = tab.evaluate("() => axe.run()")
@@ -328,8 +425,8 @@ def test_no_serious_accessibility_fault(folder: Path, width: int, dark: bool) ->
 @pytest.mark.parametrize("width", [1280, 400])
 def test_nothing_is_wider_than_the_window(folder: Path, width: int, dark: bool) -> None:
     with chromium(width, 800, dark) as context:
-        for view in ("run", "source", "graph", "diff"):
-            tab = open_page(context, folder / "loop.html", f"#view={view}&step=0")
+        for view in ("run", "source", "graph", "diff", "batch"):
+            tab = open_page(context, folder / "batched.html", f"#view={view}&step=0")
             tab.wait_for_timeout(150)
             assert tab.evaluate("document.documentElement.scrollWidth") <= width, view
             tab.close()

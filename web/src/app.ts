@@ -1,5 +1,6 @@
 /** The page: its parts, the state they share, and the way between them. */
 
+import { BatchView } from "./batchview";
 import { DiffView } from "./diffview";
 import { h, replace } from "./dom";
 import { GraphView } from "./graphview";
@@ -25,7 +26,7 @@ export interface Part {
   key?(event: KeyboardEvent): boolean;
 }
 
-const NAMES: Record<View, string> = { run: "Run", source: "Source", graph: "Graph", diff: "Diff" };
+const NAMES: Record<View, string> = { run: "Run", source: "Source", graph: "Graph", diff: "Diff", batch: "Batch" };
 
 export class App {
   state: State;
@@ -41,13 +42,15 @@ export class App {
   constructor(readonly store: Store, root: HTMLElement) {
     const start = initial(store.head.start ?? 0);
     if (store.steps <= 1 && store.head.start !== null) start.view = "graph";
+    if (store.head.contrast !== null) start.view = "diff";
     this.state = fromHash(location.hash, start, Math.max(store.steps, 1));
     this.parts = new Map<View, Part>([
       ["run", new RunView(this)],
       ["source", new SourceView(this)],
       ["graph", new GraphView(this)],
     ]);
-    if (store.steps > 1) this.parts.set("diff", new DiffView(this));
+    if (store.steps > 1 || store.head.contrast !== null) this.parts.set("diff", new DiffView(this));
+    if (store.head.batches.length > 0) this.parts.set("batch", new BatchView(this));
     if (!this.parts.has(this.state.view)) this.state = { ...this.state, view: "run" };
     this.search = new Search(this);
     this.stepInput = h("input", {
@@ -158,7 +161,7 @@ export class App {
     if (target.matches("input, select, textarea") || event.ctrlKey || event.metaKey || event.altKey) return;
     if (event.key === "/") this.search.focus();
     else if (event.key === "," || event.key === ".") this.toStep(this.state.step + (event.key === "," ? -1 : 1));
-    else if (/^[1-4]$/.test(event.key)) {
+    else if (/^[1-5]$/.test(event.key)) {
       const view = [...this.parts.keys()][Number(event.key) - 1];
       if (view === undefined) return;
       this.go({ view });

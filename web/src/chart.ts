@@ -1,6 +1,7 @@
 /** Small charts: sparklines as SVG, and the long strips of a run on a canvas. */
 
 import { s } from "./dom";
+import { number } from "./words";
 
 export function sparkline(values: readonly (number | null)[], width: number, height: number, logarithmic: boolean): SVGElement {
   const numbers = values.map((value) => (value === null || !Number.isFinite(value) ? null : logarithmic ? Math.log10(Math.max(value, 1e-30)) : value));
@@ -48,7 +49,7 @@ export class Strips {
   private pending = false;
   private cursor = 0;
 
-  constructor(private readonly steps: number, private readonly rows: readonly Row[], private readonly choose: (step: number) => void) {
+  constructor(private readonly steps: number, private readonly rows: readonly Row[], private readonly choose: (step: number) => void, private readonly unit = "step") {
     this.to = Math.max(steps, 1);
     this.canvas.className = "strips";
     this.canvas.style.height = `${this.tall()}px`;
@@ -166,7 +167,10 @@ export class Strips {
       pen.fillText(this.steps > 0 ? row.words(this.cursor) : "", width, y + 12);
       y += 17;
       if (row.cell !== undefined) this.cells(pen, row, first, last, x, each, y);
-      else this.line(pen, row, first, last, x, each, y, colour("--accent"), colour("--line"));
+      else {
+        this.line(pen, row, first, last, x, each, y, colour("--accent"), colour("--line"));
+        this.noNumbers(pen, row, first, last, x, each, y, colour("--cut"));
+      }
       y += row.height + 3;
     }
     pen.strokeStyle = colour("--ink");
@@ -175,7 +179,7 @@ export class Strips {
     pen.strokeRect(at, 1, Math.max(each, 2), y - 2);
     pen.fillStyle = colour("--soft");
     pen.textAlign = "left";
-    pen.fillText(`step ${first}`, 0, y + 12);
+    pen.fillText(`${this.unit} ${first}`, 0, y + 12);
     pen.textAlign = "right";
     pen.fillText(`${Math.max(last - 1, 0)}`, width, y + 12);
   }
@@ -203,6 +207,24 @@ export class Strips {
         pen.fillStyle = row.cell!(step).colour;
         pen.fillRect(column, y + (part * row.height) / 4, 1, row.height / 4);
       }
+    }
+  }
+
+  /** A red bar, and its name where there is room, at every step whose number is infinite or none. */
+  private noNumbers(pen: CanvasRenderingContext2D, row: Row, first: number, last: number, x: (step: number) => number, each: number, y: number, ink: string): void {
+    pen.fillStyle = ink;
+    pen.font = "10px system-ui, sans-serif";
+    pen.textAlign = "left";
+    let free = -Infinity; // where the last name ends
+    for (let step = first; step < last; step++) {
+      const value = row.value!(step);
+      if (value === null || Number.isFinite(value)) continue;
+      const at = x(step) + each / 2;
+      pen.fillRect(at - 1, y + 3, 2, row.height - 3);
+      const name = number(value);
+      if (at < free) continue;
+      pen.fillText(name, at + 3, y + 10);
+      free = at + 8 + pen.measureText(name).width;
     }
   }
 

@@ -1,6 +1,7 @@
 /** The part that compares the graphs of two steps: the divergence first, then place by place. */
 
 import type { App, Part } from "./app";
+import { contrastCards } from "./contrastview";
 import { divergence, placesOf, type Happening } from "./compare";
 import { h, replace, type Child } from "./dom";
 import { snippet } from "./snippet";
@@ -18,6 +19,10 @@ export class DiffView implements Part {
 
   constructor(private readonly app: App) {
     for (const input of [this.first, this.second]) input.max = String(app.store.steps - 1);
+    const { contrast } = app.store.head;
+    if (contrast !== null) this.element.append(...contrastCards(app, contrast));
+    if (app.store.steps < 2) return;
+    if (contrast !== null) this.element.append(h("h2", {}, "Two steps of this run"));
     this.element.append(
       h("div", { class: "card row" }, h("label", {}, "step ", this.first), h("span", {}, "against"), h("label", {}, "step ", this.second),
         h("button", { onclick: () => app.go({ step: this.other(app.state), other: app.state.step }) }, "swap"),
@@ -46,6 +51,7 @@ export class DiffView implements Part {
   }
 
   async update(state: State): Promise<void> {
+    if (this.app.store.steps < 2) return;
     const turn = ++this.turn;
     const other = this.other(state);
     this.first.value = String(state.step);

@@ -1,6 +1,7 @@
 /** The part that shows the graph of a step: the picture, what can be done with it, and the panel beside it. */
 
 import { remember, type App, type Part } from "./app";
+import { carried } from "./carry";
 import { h, replace } from "./dom";
 import { save, standalone, toPng } from "./export";
 import { reach, reachedNodes, type Reach } from "./gradient";
@@ -9,7 +10,8 @@ import { heatOf, type Heat } from "./heat";
 import { layOutAside } from "./layout/client";
 import { Panel } from "./panel";
 import { Picture, sizeOf } from "./picture";
-import { firstOpen, makeScene, type Reading, type Scene } from "./scene";
+import { firstOpen, roundsOf } from "./folds";
+import { makeScene, type Reading, type Scene } from "./scene";
 import { toHash, type Overlay, type State } from "./state";
 import { Told } from "./store";
 import type { StatsWire } from "./wire";
@@ -91,8 +93,8 @@ export class GraphView implements Part {
         this.shown = { graph, number, step: state.step, reads, stats, reached: reachedNodes(graph) };
         this.sceneKey = "";
         if (last !== null && last.number !== number) {
-          this.carry(last.graph, graph);
-          state = this.app.state;
+          this.app.state = state = carried(this.app.state, last.graph, graph);
+          remember(toHash(state));
         }
       }
     } catch (error) {
@@ -110,27 +112,6 @@ export class GraphView implements Part {
     this.told.textContent = sentence;
     this.told.hidden = false;
     replace(this.panel.element);
-  }
-
-  /** Another graph numbers its folds otherwise: finds what was open and chosen by its place in the program. */
-  private carry(from: Graph, to: Graph): void {
-    const keys = pathKeys(to);
-    const old = pathKeys(from);
-    const byKey = new Map(keys.map((key, id) => [key, id]));
-    const moved = (fold: number): number | undefined => byKey.get(old[fold] ?? "");
-    const state = this.app.state;
-    const open = state.open?.flatMap((id) => {
-      const next = id.startsWith("f") ? moved(Number(id.slice(1))) : undefined;
-      return next === undefined ? [] : [`f${next}`];
-    }) ?? null;
-    const rounds = new Map([...state.rounds].flatMap(([fold, round]) => {
-      const next = moved(fold);
-      return next === undefined ? [] : [[next, round] as [number, number]];
-    }));
-    const at = state.node !== null ? from.foldOfNode[state.node] : state.box?.startsWith("f") === true ? Number(state.box.slice(1)) : undefined;
-    const next = at === undefined ? undefined : moved(at);
-    this.app.state = { ...state, open, rounds, node: null, box: next === undefined ? null : `f${next}` };
-    remember(toHash(this.app.state));
   }
 
   private async draw(state: State, before: State | null, turn: number): Promise<void> {
@@ -295,25 +276,7 @@ export class GraphView implements Part {
     const { graph } = this.shown!;
     const fold = graph.folds[graph.foldOfNode[node]!]!;
     this.lastTouched = null;
-    this.app.go({ view: "graph", node, box: `f${fold.id}`, rounds: fold.members.length > 1 ? this.roundsOf(node) : this.app.state.rounds });
-  }
-
-  /** The rounds in which a node ran, for every loop around it. */
-  roundsOf(node: number): Map<number, number> {
-    const { graph } = this.shown!;
-    const rounds = new Map<number, number>();
-    const around = graph.regionsAround(graph.region[node]!);
-    const { kind, index } = graph.wire.regions;
-    const loops = new Map<number, number>();
-    for (const fold of graph.folds) if (fold.kind === "loop") for (const member of fold.members) loops.set(member, fold.id);
-    around.forEach((region, k) => {
-      const loop = around[k + 1];
-      if (kind[region] === 2 && loop !== undefined && loops.has(loop)) {
-        const fold = graph.folds[loops.get(loop)!]!;
-        if (fold.trips === null || fold.trips[1] > 1) rounds.set(fold.id, index[region]!);
-      }
-    });
-    return rounds;
+    this.app.go({ view: "graph", node, box: `f${fold.id}`, rounds: fold.members.length > 1 ? roundsOf(graph, node) : this.app.state.rounds });
   }
 
   setRound(fold: number, round: number | null): void {
@@ -386,21 +349,7 @@ export class GraphView implements Part {
       if (scene.boxes[0] !== undefined) this.choose(scene.boxes[0].id);
       return;
     }
-    const [x, y, w] = this.picture!.rect(at);
-    let best = -1;
-    let least = Infinity;
-    scene.boxes.forEach((_, k) => {
-      if (k === at) return;
-      const [ox, oy, ow] = this.picture!.rect(k);
-      const dx = ox + ow / 2 - (x + w / 2);
-      const dy = oy - y;
-      const along = key === "ArrowDown" ? dy : key === "ArrowUp" ? -dy : key === "ArrowRight" ? dx : -dx;
-      const across = key === "ArrowDown" || key === "ArrowUp" ? Math.abs(dx) : Math.abs(dy) * 3;
-      if (along > 2 && along + 1.5 * across < least) {
-        least = along + 1.5 * across;
-        best = k;
-      }
-    });
+    const best = this.picture!.nearest(at, key);
     if (best >= 0) this.choose(scene.boxes[best]!.id);
   }
 
@@ -421,17 +370,4 @@ export class GraphView implements Part {
 
 function idOf(event: Event): string | null {
   return (event.target as Element).closest(".box")?.getAttribute("data-id") ?? null;
-}
-
-/** For every fold what it is and where it stands, the same in every graph of a program. */
-function pathKeys(graph: Graph): string[] {
-  const keys: string[] = [];
-  const met = new Map<string, number>();
-  for (const fold of graph.folds) {
-    const key = `${fold.parent < 0 ? "" : keys[fold.parent]}/${fold.kind}:${fold.label}:${fold.site}`;
-    const nth = met.get(key) ?? 0;
-    met.set(key, nth + 1);
-    keys.push(`${key}:${nth}`);
-  }
-  return keys;
 }

@@ -1,7 +1,7 @@
 /** What stands in a box: a few short lines that fit. */
 
 import type { BoxKind, SceneOptions } from "./scene";
-import { decides, outcomesOf } from "./scene";
+import { decides, outcomesOf } from "./outcomes";
 import type { Fold, Graph } from "./graph";
 import type { Sites } from "./site";
 import { grouped, number, plural, shorten, span } from "./words";

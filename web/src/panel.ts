@@ -5,7 +5,8 @@ import { h, replace, type Child } from "./dom";
 import type { Fold } from "./graph";
 import type { GraphView } from "./graphview";
 import { normCurve } from "./heat";
-import { countShown, outcomesOf, shownRegions } from "./scene";
+import { countShown, shownRegions } from "./folds";
+import { outcomesOf } from "./outcomes";
 import { snippet } from "./snippet";
 import type { State } from "./state";
 import { real } from "./wire";
@@ -57,7 +58,7 @@ export class Panel {
     rows.push(["time", `${duration(steps.ns[step]!)}, ${duration(steps.operations_ns[step]!)} in operations`]);
     if (steps.incomplete.includes(step)) rows.push(["", "cut off by the end of the run"]);
     const held = graph.wire.nodes.flags.reduce((sum, _, k) => sum + (graph.isHeld(k) ? 1 : 0), 0);
-    if (held > 0) rows.push(["parameters", `${held}, named in the boxes that use them`]);
+    if (held > 0 && !this.view.scene?.boxes.some((box) => box.kind === "input" && graph.isHeld(graph.folds[box.fold]!.members[0]!))) rows.push(["parameters", `${held}, named in the boxes that use them`]);
     return [
       h("h2", {}, `Step ${step}`), facts(rows),
       h("h3", {}, "How to read it"), legend(),

@@ -41,6 +41,26 @@ export class Picture {
 
   constructor(readonly scene: Scene, readonly layout: Layout, readonly lit: Lit) {}
 
+  /** The box that is nearest to another in the direction of an arrow key; -1 if none is there. */
+  nearest(at: number, key: string): number {
+    const [x, y, w] = this.rect(at);
+    let best = -1;
+    let least = Infinity;
+    this.scene.boxes.forEach((_, k) => {
+      if (k === at) return;
+      const [ox, oy, ow] = this.rect(k);
+      const dx = ox + ow / 2 - (x + w / 2);
+      const dy = oy - y;
+      const along = key === "ArrowDown" ? dy : key === "ArrowUp" ? -dy : key === "ArrowRight" ? dx : -dx;
+      const across = key === "ArrowDown" || key === "ArrowUp" ? Math.abs(dx) : Math.abs(dy) * 3;
+      if (along > 2 && along + 1.5 * across < least) {
+        least = along + 1.5 * across;
+        best = k;
+      }
+    });
+    return best;
+  }
+
   rect(index: number): [number, number, number, number] {
     const b = this.layout.boxes;
     return [b[4 * index]!, b[4 * index + 1]!, b[4 * index + 2]!, b[4 * index + 3]!];

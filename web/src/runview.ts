@@ -8,7 +8,7 @@ import { real, type PlaceWire } from "./wire";
 import { duration, grouped, number, plural, size } from "./words";
 
 // Far apart for all kinds of eyes; every colour also has a letter. Later graphs share the last one.
-const COLOURS = ["#3b6fd4", "#c05a00", "#17805c", "#a03d9b", "#8a6d00", "#c23b55", "#2b7f9e", "#6d55c8", "#5f7a1f", "#70757f"];
+export const COLOURS = ["#3b6fd4", "#c05a00", "#17805c", "#a03d9b", "#8a6d00", "#c23b55", "#2b7f9e", "#6d55c8", "#5f7a1f", "#70757f"];
 
 export class RunView implements Part {
   readonly element = h("section", { class: "run-part" });
@@ -190,7 +190,7 @@ export function tint(colour: string, by: number): string {
 const KINDS: Record<string, string> = { train: "training step", forward: "forward step", rest: "other step" };
 
 /** Wide tables move inside their own frame, which a keyboard can reach. */
-function scroll(name: string, table: HTMLElement): HTMLElement {
+export function scroll(name: string, table: HTMLElement): HTMLElement {
   return h("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": name }, table);
 }
 

@@ -2,7 +2,8 @@ import { describe, expect, it } from "vitest";
 import { fixture } from "../test/fixtures";
 import { layOut } from "./layout/nested";
 import { sizeOf } from "./picture";
-import { firstOpen, makeScene, type Scene, type SceneOptions } from "./scene";
+import { firstOpen } from "./folds";
+import { makeScene, type Scene, type SceneOptions } from "./scene";
 
 const { graphs, sites, reads, places } = fixture("loop");
 

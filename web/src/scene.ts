@@ -1,9 +1,11 @@
 /** Scene: which boxes and arrows are to be drawn for the folds that are open. No coordinates here. */
 
-import { boxLines, type Words } from "./labels";
+import { countShown, outermost, shownRegions } from "./folds";
 import type { Graph } from "./graph";
-import type { PlaceWire } from "./wire";
+import { boxLines } from "./labels";
+import { armStarts, decides, outcomesOf } from "./outcomes";
 import type { Site, Sites } from "./site";
+import type { PlaceWire } from "./wire";
 
 export type BoxKind =
   | "group" | "loop" | "op" | "input" | "decision" | "read" | "backward" | "event" | "mode" | "again" | "ghost" | "chunk";
@@ -62,72 +64,14 @@ export interface SceneOptions {
 }
 
 export const SMALL = 30;
+const FEW_HELD = 4; // parameters that a small graph still shows as boxes: their arrows cross everything
 const CROWD = 150; // children of one group that are still drawn one by one
 const MERGE = 4; // inputs with the same use that become one box
 
-/** Which regions are shown when some loops show a single round. */
-export function shownRegions(graph: Graph, rounds: ReadonlyMap<number, number>): Uint8Array | null {
-  if (rounds.size === 0) return null;
-  const { kind, index } = graph.wire.regions;
-  const round = new Map<number, number>();
-  for (const [fold, chosen] of rounds) {
-    for (const member of graph.folds[fold]?.members ?? []) round.set(member, chosen);
-  }
-  const shown = new Uint8Array(kind.length);
-  for (let id = 0; id < kind.length; id++) {
-    const parent = graph.regionParent[id]!;
-    const wanted = kind[id] === 2 ? round.get(parent) : undefined;
-    shown[id] = (parent < 0 || shown[parent] === 1) && (wanted === undefined || index[id] === wanted) ? 1 : 0;
-  }
-  return shown;
-}
-
-/** How many members of each fold are in the rounds that are shown. */
-export function countShown(graph: Graph, shown: Uint8Array | null): Int32Array {
-  if (shown === null) return Int32Array.from(graph.folds, (fold) => fold.members.length);
-  return Int32Array.from(graph.folds, ({ kind, members }) => {
-    let count = 0;
-    for (const member of members) {
-      const region =
-        kind === "op" ? graph.region[member]! :
-        kind === "decision" ? graph.decisionRegion[member]! :
-        kind === "frame" || kind === "loop" || kind === "again" ? member : -1;
-      if (region < 0 || shown[region] === 1) count++;
-    }
-    return count;
-  });
-}
-
-/** The folds to begin with: functions and single rounds around everything say nothing about the step. */
-export function outermost(graph: Graph): { folds: number[]; around: number[] } {
-  const around: number[] = [];
-  let inside = graph.folds[0]?.children ?? [];
-  for (;;) {
-    const rest = inside.filter((child) => graph.folds[child]!.kind !== "input");
-    const only = graph.folds[rest[0] ?? -1];
-    if (rest.length !== 1 || only === undefined) return { folds: inside, around };
-    const single = only.kind === "loop" && only.trips !== null && only.trips[1] === 1;
-    if (!(only.kind === "frame" && only.depth === 1) && !single) return { folds: inside, around };
-    around.push(only.id);
-    inside = [...inside.filter((child) => child !== only.id), ...only.children];
-  }
-}
-
-/** What is open at first: outer groups before inner ones, while the picture stays readable. */
-export function firstOpen(graph: Graph, most = 46): Set<string> {
-  const open = new Set<string>();
-  const { folds } = outermost(graph);
-  let shown = folds.filter((each) => graph.folds[each]!.kind !== "input").length;
-  const queue = [...folds];
-  for (let next = queue.shift(); next !== undefined; next = queue.shift()) {
-    const fold = graph.folds[next]!;
-    if (fold.kind !== "frame" && fold.kind !== "loop") continue;
-    if (shown + fold.children.length > most) continue;
-    shown += fold.children.length;
-    open.add(`f${next}`);
-    queue.push(...fold.children);
-  }
-  return open;
+function heldCount(graph: Graph): number {
+  let count = 0;
+  for (let node = 0; node < graph.size; node++) if (graph.isHeld(node)) count++;
+  return count;
 }
 
 class Maker {
@@ -144,7 +88,7 @@ class Maker {
     this.boxOf = new Array<string | null>(graph.folds.length).fill(null);
     this.shown = shownRegions(graph, options.rounds);
     this.counts = countShown(graph, this.shown);
-    this.small = graph.size < SMALL;
+    this.small = graph.size < SMALL && heldCount(graph) <= FEW_HELD;
   }
 
   add(box: Box): void {
@@ -367,86 +311,6 @@ class Maker {
       last.set(box.parent, box.id);
     }
   }
-}
-
-/** Whether the program acted on the value, or only took it. */
-export function decides(graph: Graph, sites: Sites, fold: number): boolean {
-  const { kind, members, site } = graph.folds[fold]!;
-  return kind === "decision" && (graph.wire.decisions.outcome[members[0]!]! >= 0 || sites.get(site)?.test != null);
-}
-
-/** For False and True: the first fold behind the decision that stands in that arm; -1 if none ran. */
-export function armStarts(graph: Graph, sites: Sites, fold: number): [number, number] {
-  const found: [number, number] = [-1, -1];
-  const decision = graph.folds[fold]!;
-  const site = sites.get(decision.site);
-  if (site?.test == null) return found;
-  const [, line, column] = site.test;
-  const siblings = graph.folds[decision.parent]?.children ?? [];
-  for (const each of siblings) {
-    const here = sites.get(graph.folds[each]!.site);
-    if (here === null || here.file !== site.file) continue;
-    for (const branch of here.branches) {
-      if (branch[0] === line && branch[1] === column && found[branch[2] as 0 | 1] < 0) found[branch[2] as 0 | 1] = each;
-    }
-  }
-  return found;
-}
-
-/** `y.item() > 1.5`: a whole test that compares what was read with a number of the source; null if it is another. */
-export function comparison(site: Site | null): ((value: number) => boolean) | null {
-  if (site?.test == null || site.test[4] !== "part") return null;
-  const found = /^(.+?)\s*(<=|>=|==|!=|<|>)\s*(.+)$/.exec(site.test[3].trim());
-  if (found === null) return null;
-  const [, left, sign, right] = found as unknown as [string, string, string, string];
-  const plain = (text: string): number => (/^-?\d[\d_]*\.?\d*(e[+-]?\d+)?$/i.test(text) ? Number(text.replaceAll("_", "")) : NaN);
-  const compare: Record<string, (a: number, b: number) => boolean> = {
-    "<": (a, b) => a < b, "<=": (a, b) => a <= b, ">": (a, b) => a > b, ">=": (a, b) => a >= b, "==": (a, b) => a === b,
-    "!=": (a, b) => a !== b,
-  };
-  if (left === site.expression && !Number.isNaN(plain(right))) return (value) => compare[sign]!(value, plain(right));
-  if (right === site.expression && !Number.isNaN(plain(left))) return (value) => compare[sign]!(plain(left), value);
-  return null;
-}
-
-/** How often the test behind a decision fell False and True in the rounds that are shown. */
-export function outcomesOf(maker: Words, fold: number): [number, number] {
-  const { graph, options } = maker;
-  const counts: [number, number] = [0, 0];
-  const site = maker.sites.get(graph.folds[fold]!.site);
-  let unknown = 0;
-  for (const member of graph.folds[fold]!.members) {
-    if (maker.shown !== null && graph.decisionRegion[member]! >= 0 && maker.shown[graph.decisionRegion[member]!] === 0) continue;
-    let outcome: number = graph.wire.decisions.outcome[member]!;
-    if (outcome < 0) {
-      const value = options.reads[member]?.value;
-      outcome = typeof value === "boolean" ? Number(value) : -1;
-    }
-    if (outcome >= 0) counts[(site?.test?.[4] === "negated" ? 1 - outcome : outcome) as 0 | 1]++;
-    else unknown++;
-  }
-  const holds = comparison(site);
-  if (holds !== null && unknown > 0) {
-    for (const member of graph.folds[fold]!.members) {
-      if (maker.shown !== null && graph.decisionRegion[member]! >= 0 && maker.shown[graph.decisionRegion[member]!] === 0) continue;
-      const value = options.reads[member]?.value;
-      if (typeof value !== "number") continue;
-      counts[Number(holds(value)) as 0 | 1]++;
-      unknown--;
-    }
-    return counts;
-  }
-  if (unknown > 0 || site?.test?.[4] === "part") {
-    // A number was read, the program compared it: what ran next tells which way it went.
-    const starts = armStarts(graph, maker.sites, fold);
-    const ran = starts.map((each) => (each < 0 ? 0 : maker.counts[each]!)) as [number, number];
-    const total = unknown + counts[0] + counts[1];
-    if (ran[0] + ran[1] > 0) {
-      counts[0] = starts[0] < 0 ? Math.max(total - ran[1], 0) : ran[0];
-      counts[1] = starts[1] < 0 ? Math.max(total - ran[0], 0) : ran[1];
-    }
-  }
-  return counts;
 }
 
 export function makeScene(graph: Graph, sites: Sites, options: SceneOptions): Scene {

@@ -25,7 +25,7 @@ export function marked(text: string, number: number, site: Pick<Site, "line" | "
   return [text.slice(0, from), h("mark", {}, text.slice(from, to)), text.slice(to)];
 }
 
-export function snippet(source: string | null, site: Site): HTMLElement {
+export function snippet(source: string | null, site: Pick<Site, "line" | "endLine" | "column" | "endColumn" | "expression">): HTMLElement {
   if (source === null) return h("pre", { class: "snippet" }, h("mark", {}, site.expression || "(the source was not kept)"));
   const lines = source.split("\n");
   const from = Math.max(site.line - 2, 1);

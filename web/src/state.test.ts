@@ -5,7 +5,7 @@ describe("state", () => {
   it("comes back from its address", () => {
     const state: State = {
       ...initial(0), view: "graph", step: 12, node: 40, box: null, open: ["f3", "c7"], rounds: new Map([[3, 2]]), held: true, read: true,
-      overlay: "gradient", trail: "ancestors", file: 1, line: 9, other: 3,
+      overlay: "gradient", trail: "ancestors", file: 1, line: 9, other: 3, batch: 1, group: 5,
     };
     expect(fromHash(toHash(state), initial(0), 100)).toEqual(state);
   });

@@ -1,6 +1,6 @@
 /** What is shown, kept in the address: a link leads back to it, and a reload changes nothing. */
 
-export type View = "run" | "source" | "graph" | "diff";
+export type View = "run" | "source" | "graph" | "diff" | "batch";
 export type Overlay = "none" | "gradient" | "time" | "saved";
 
 export interface State {
@@ -22,14 +22,17 @@ export interface State {
   line: number | null;
   /** The other step of a comparison. */
   other: number | null;
+  /** The batched run that is looked at, and the group in it. */
+  batch: number | null;
+  group: number | null;
 }
 
-const VIEWS: readonly View[] = ["run", "source", "graph", "diff"];
+const VIEWS: readonly View[] = ["run", "source", "graph", "diff", "batch"];
 
 export function initial(step: number): State {
   return {
     view: "run", step, node: null, box: null, open: null, rounds: new Map(), held: false, read: false, overlay: "none", trail: null,
-    file: null, line: null, other: null,
+    file: null, line: null, other: null, batch: null, group: null,
   };
 }
 
@@ -47,6 +50,8 @@ export function toHash(state: State): string {
   if (state.file !== null) parts.push(`file=${state.file}`);
   if (state.line !== null) parts.push(`line=${state.line}`);
   if (state.other !== null) parts.push(`other=${state.other}`);
+  if (state.batch !== null) parts.push(`batch=${state.batch}`);
+  if (state.group !== null) parts.push(`group=${state.group}`);
   return `#${parts.join("&")}`;
 }
 
@@ -79,5 +84,7 @@ export function fromHash(hash: string, base: State, steps: number): State {
   state.file = whole("file");
   state.line = whole("line");
   state.other = whole("other", steps);
+  state.batch = whole("batch");
+  state.group = whole("group");
   return state;
 }

@@ -30,8 +30,41 @@ export interface HeadWire {
   findings: [string, string, number, number][];
   /** file, line, header, trips, around the steps */
   loops: [number, number, string, number[], boolean][];
+  batches: BatchWire[];
+  contrast: ContrastWire | null;
   graphs: number[] | null;
   reads_per_chunk: number;
+}
+
+/** A call of a function of plait.batch, in numbers. */
+export interface BatchWire {
+  id: number; step: number; site: number; examples: number; calls: number; groups: number; flushes: number; ns: number;
+  loop: string | null; hint: string | null;
+  /** site, times */
+  reads: [number, number][];
+  /** name, why, times */
+  alone: [string, string, number][];
+  /** Whether its groups were kept. */
+  detail: boolean;
+}
+
+/** The groups of one batched run, in order. */
+export interface GroupsWire {
+  name: number[]; names: string[]; flush: number[]; width: number[]; ns: number[]; examples: number[][];
+  /** site, calls */
+  places: [number, number][][];
+  /** id, site, waiting */
+  flushes: [number, number, number][];
+}
+
+/** A comparison with other runs, which Python made. */
+export interface ContrastWire {
+  text: string[];
+  sides: {
+    label: string; text: string; step: number | null; source: string | null;
+    site: { name: string; file: number; line: number; end_line: number; column: number; end_column: number; expression: string } | null;
+  }[];
+  lists: [string, string[]][];
 }
 
 export interface FileWire {

@@ -5,7 +5,9 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
-if TYPE_CHECKING or os.environ.get("PLAIT_CORE", "") == "python":
+NAMES = ("CellBase", "Core", "Entry", "LazyBase", "MetaBase", "ModuleCall", "Test", "dispatch", "install", "use")
+
+if TYPE_CHECKING:
     from plait.batching._core_py import (
         CellBase,
         Core,
@@ -17,51 +19,19 @@ if TYPE_CHECKING or os.environ.get("PLAIT_CORE", "") == "python":
         dispatch,
         install,
         use,
-    )
+    )  # fmt: skip
 
     NATIVE = False
 else:
     try:
-        from plait.batching._core import (
-            CellBase,
-            Core,
-            Entry,
-            LazyBase,
-            MetaBase,
-            ModuleCall,
-            Test,
-            dispatch,
-            install,
-            use,
-        )
-
-        NATIVE = True
+        if os.environ.get("PLAIT_CORE", "") == "python":
+            raise ImportError
+        from plait.batching import _core as core
     except ImportError:
-        from plait.batching._core_py import (
-            CellBase,
-            Core,
-            Entry,
-            LazyBase,
-            MetaBase,
-            ModuleCall,
-            Test,
-            dispatch,
-            install,
-            use,
-        )
-
-        NATIVE = False
+        from plait.batching import _core_py as core
+    NATIVE = not core.__name__.endswith("_py")
+    globals().update({name: getattr(core, name) for name in NAMES})
 
 __all__ = [
-    "NATIVE",
-    "CellBase",
-    "Core",
-    "Entry",
-    "LazyBase",
-    "MetaBase",
-    "ModuleCall",
-    "Test",
-    "dispatch",
-    "install",
-    "use",
-]
+    "NATIVE", "CellBase", "Core", "Entry", "LazyBase", "MetaBase", "ModuleCall", "Test", "dispatch", "install", "use",
+]  # fmt: skip

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 
 from plait import diff, diffs
@@ -36,7 +35,7 @@ def main(words: Sequence[str]) -> int:
     options = parser.parse_args(words)
     if len(options.files) < 2:
         parser.error("name two recordings to compare: plait diff A B")
-    ranks = options.ranks or all(re.search(r"\.rank\d+\.plait$", each) for each in options.files)
+    ranks = options.ranks or diffs.are_ranks(options.files)
     if len(options.files) > 2 and not ranks:
         parser.error("more than two recordings can be compared only as the ranks of one job (--ranks)")
     found = diffs.diff_ranks(options.files) if ranks else diff(*options.files)

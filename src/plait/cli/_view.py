@@ -6,6 +6,7 @@ import gc
 import sys
 import webbrowser
 from collections.abc import Sequence
+from contextlib import ExitStack
 from pathlib import Path
 
 from plait import PlaitError, load, view, views
@@ -18,12 +19,17 @@ DESCRIPTION = (
 EXAMPLES = """\
   plait view run.plait --open
   plait view run.plait --step 12 -o step.html
+  plait view before.plait after.plait --open
   plait view run.plait --serve   (for recordings too large for one page)"""
 
 
 def _parser() -> Parser:
     parser = Parser("plait view", DESCRIPTION, examples=EXAMPLES)
-    parser.add_argument("file", metavar="FILE", help="a recording, as `plait run` writes it")
+    parser.add_argument(
+        "files", metavar="FILE", nargs="+",
+        help="a recording, as `plait run` writes it; with a second one, or the ranks of one job, the page begins with"
+        " where they part",
+    )  # fmt: skip
     parser.add_argument("-o", "--output", type=Path, metavar="PAGE", help="the page (default: FILE's name, .html)")
     parser.add_argument("-f", "--force", action="store_true", help="overwrite PAGE")
     parser.add_argument("--open", action="store_true", help="open it in the browser")
@@ -44,15 +50,16 @@ def main(words: Sequence[str]) -> int:
         raise UsageError("--port goes with --serve")
     # A large graph is a million small objects without cycles; this process ends soon, so nothing looks for any.
     gc.disable()
-    with load(options.file) as recording:
+    with ExitStack() as stack:
+        recordings = [stack.enter_context(load(each)) for each in options.files]
         if options.serve:
-            return view(recording, step=options.step).serve(options.port, options.open)
-        output: Path = options.output or Path(f"{Path(options.file).stem}.html")
+            return view(*recordings, step=options.step).serve(options.port, options.open)
+        output: Path = options.output or Path(f"{Path(options.files[0]).stem}.html")
         if not options.force and options.output is not None and output.exists():
             raise PlaitError(f"{output}: this file is there already; give -f to overwrite it or another name")
         if options.output is None and not views.is_page(output):
             raise PlaitError(f"{output}: the file exists and is no page of plait; name another with -o")
-        text = view(recording, step=options.step).html()
+        text = view(*recordings, step=options.step).html()
     views.write_page(output, text)
     print(output)
     if options.open:

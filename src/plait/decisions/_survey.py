@@ -8,6 +8,7 @@ the smallest and the largest of every program, within a budget. `complete` says 
 from __future__ import annotations
 
 from array import array
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
@@ -176,12 +177,17 @@ class Survey:
 
     def _count_executions(self, graph: int, same: dict[int, bool | None]) -> None:
         steps = self.by_graph[graph].steps
-        for place, token in enumerate(self.tokens[graph]):
+        tokens = self.tokens[graph]
+        for token, times in Counter(tokens).items():
             site, key, _ = self._moves[token]
             if site is not None and key is not None:
                 counts = self._executions.setdefault(site, [0, 0])
-                counts[0] += steps if same.get(place, False) is False else 0
-                counts[1] += steps if self.fields(token)[0] in ("op", "read") else 0
+                counts[0] += steps * times
+                counts[1] += steps * times if self.fields(token)[0] in ("op", "read") else 0
+        for place, parts in same.items():
+            site, key, _ = self._moves[tokens[place]]
+            if parts is not False and site is not None and key is not None:
+                self._executions[site][0] -= steps
 
     def executions(self, site: int, rows: int) -> int:
         """How often a place ran, if `rows` operations and reads happened there: one execution may hold several.

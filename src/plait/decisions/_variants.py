@@ -119,14 +119,15 @@ def _sizes(survey: Survey, variants: Sequence[Built], most: int = 3) -> str:
 
 def _entering(survey: Survey, graph: int) -> list[tuple[str, TensorType]]:
     tokens, fields = survey.tokens[graph], survey.fields
+    counted = {token for token in set(tokens) if fields(token)[0] == "input"}
+    in_modules = {token for token in set(tokens) if fields(token)[0] == "op" and fields(token)[1][2] is not None}
     inputs: list[InputRow] = []
     for place, token in enumerate(tokens):
-        kind, row = fields(token)
-        if kind == "input":
-            inputs.append(InputRow(*row))
-        if kind != "op" or row[2] is None:  # outside of all modules
+        if token in counted:
+            inputs.append(InputRow(*fields(token)[1]))
+        if token not in in_modules:
             continue
-        for distance, output in row[5]:
+        for distance, output in fields(token)[1][5]:
             made = inputs[-distance - 1] if distance < 0 else survey.rows[tokens[place - distance]]
             if isinstance(made, InputRow) and made.what not in ("parameter", "buffer"):
                 return [(made.name or "", survey.types[made.type])]

@@ -13,7 +13,7 @@ from plait.diffs._diff import MOST_PAIRS, _divergence, _of_graphs
 from plait.diffs._divergence import Divergence, Half, _decided, _ran, _rounds
 from plait.diffs._items import same_source
 from plait.diffs._sides import Comparable, Side, side
-from plait.graph import Backward, Event, Graph, Node
+from plait.graph import Backward, Event, Graph, Node, Site
 from plait.graph._notation import plural, shorten
 from plait.graph._walk import reached_leaves
 from plait.recording import Step
@@ -30,6 +30,7 @@ class Rank:
     last: str
     half: Half | None
     unreached: tuple[str, ...]
+    last_site: Site | None = None
 
 
 @dataclass(frozen=True)
@@ -74,6 +75,11 @@ class RankDiff:
         if len(lengths) > 1 or any(rank.status != "done" for rank in self.ranks):
             for rank in self.ranks:
                 yield f"{rank.label}: {plural(rank.steps, 'step')}, {rank.status}; last: {rank.last}"
+
+    def doings(self) -> list[str]:
+        """What each rank did where they part, one phrase a rank."""
+        found = self.divergence
+        return [] if found is None else [f"{rank.label}: {_words(found, rank.half)}" for rank in self.ranks]
 
     def to_json(self) -> str:
         """One JSON document; `format` numbers its form."""
@@ -185,20 +191,22 @@ def _rank(each: Side, half: Half | None, unreached: tuple[str, ...]) -> Rank:
     if status == "running":
         status = "killed, or still running"
     last = steps[-1] if len(steps) else None
-    return Rank(_label(each), len(steps), status, _last(each, last), half, unreached)
+    site = _last(each, last)
+    words = "nothing" if site is None else f"`{shorten(site.expression, 60)}` at {path_of(site.file)}:{site.line}"
+    return Rank(_label(each), len(steps), status, words, half, unreached, site)
 
 
-def _last(each: Side, step: Step | None) -> str:
+def _last(each: Side, step: Step | None) -> Site | None:
+    """What ran last."""
     graph = None if step is None else each.at(step).graph
     if step is None or graph is None or not graph.nodes:
-        return "nothing"
+        return None
     calls: list[Backward | Event] = [*graph.backwards, *graph.events]
     latest = max(calls, key=lambda call: (call.after, call.moment)) if calls else None
     item: Backward | Event | Node = (
         latest if latest is not None and latest.after >= len(graph.nodes) else graph.nodes[-1]
     )
-    site = graph.site_of(item)
-    return "nothing" if site is None else f"`{shorten(site.expression, 60)}` at {path_of(site.file)}:{site.line}"
+    return graph.site_of(item)
 
 
 def _words(found: Divergence, half: Half | None) -> str:

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from plait.graph._executions import Move, executions
+from plait.graph._make import maker
 from plait.graph._model import (
     Backward,
     BackwardNode,
@@ -40,6 +41,11 @@ from plait.graph._shape import HashBuilder
 from plait.graph._site import Site
 
 Types = Mapping[int, TensorType] | Sequence[TensorType]
+
+# Of these a large graph holds hundreds of thousands.
+_node, _value, _backward_node = maker(Node), maker(Value), maker(BackwardNode)
+_edge, _saved, _decision = maker(Edge), maker(Saved), maker(Decision)
+_LATER = BackwardNode(-1, "", -1, (), None)
 
 
 class GraphBuilder:
@@ -94,7 +100,7 @@ class GraphBuilder:
                 self._input(number, row)
             case ReadRow():
                 self._decisions.append(
-                    Decision(
+                    _decision(
                         len(self._decisions), row.how, self._value(row.value), len(self._nodes), row.site,
                         self._regions.at(row.site, same), row.outcome, row.comparison, self._place,
                     )
@@ -129,7 +135,8 @@ class GraphBuilder:
     def finish(self) -> Graph:
         """The graph. The builder must not be used after this."""
         # Which rows are one execution of their place shows only in what follows them.
-        self._same = executions(_move(row) for _, row in self._rows)
+        moves = {number: _move(row) for number, row in dict(self._rows).items()}
+        self._same = executions(moves[number] for number, _ in self._rows)
         for number, row in self._rows:
             self._take(number, row)
         regions = self._regions.finish()
@@ -152,7 +159,7 @@ class GraphBuilder:
 
     def _input(self, number: int, row: InputRow) -> None:
         node = len(self._nodes)
-        value = self._new_value(node, 0, row.type, None, None, (None, 0), row.name)
+        value = self._new_value(node, 0, row.type, None, None, None, 0, row.name)
         self._inputs.append(value)
         self._made[self._place] = (value,)
         self._node_at[self._place] = node
@@ -178,46 +185,49 @@ class GraphBuilder:
         )
 
     def _op(self, number: int, row: OpRow, region: int | None) -> None:
+        # Taken apart at once: this runs for every operation of a graph.
+        (op, where, scope, grad_mode, in_backward, references, positions, constants, made, writes, cut, saved,
+         backward, _) = row  # fmt: skip
         node = len(self._nodes)
-        arguments = [self._value(each) for each in row.arguments]
+        place, known, inputs = self._place, self._made, self._inputs
+        arguments = [
+            inputs[-distance - 1] if distance < 0 else known[place - distance][output]
+            for distance, output in references
+        ]
         first_grad = len(self._backward_nodes)
-        grads = tuple(range(first_grad, first_grad + len(row.backward)))
-        self._node_at[self._place] = node
-        site = None if row.site is None else self._sites[row.site]
-        written = [arguments[index] for index in row.writes]
-        outputs = []
-        for index, output in enumerate(row.outputs):
-            base, previous = None, None
-            if output.replaces is not None:
-                previous = arguments[output.replaces]
+        self._node_at[place] = node
+        site = None if where is None else self._sites[where]
+        target = site.target if site is not None and len(made) == 1 else None
+        outputs: list[int] = []
+        for index, (kind, own_grad, base_of, replaces, nth) in enumerate(made):
+            base, previous, name = None, None, target
+            if replaces is not None:
+                previous = arguments[replaces]
                 base = self._values[previous].base
-            elif output.base is not None:
-                base = arguments[output.base]
-            name = site.target if site is not None and len(row.outputs) == 1 else None
-            if name is not None and site is not None and output.replaces is not None:
-                # Written on the way to something else (`layer = Linear(3, 3)` fills its weight): not what is named.
-                name = name if row.op in site.expression or "=" in site.expression else None
-            if name is not None and index == 0:
-                self._unname(row.site, region)
-            grad_fn = None if output.grad_fn is None else first_grad + output.grad_fn
-            if grad_fn is None and previous is not None and not self._types[output.type].leaf:
-                grad_fn = self._values[previous].grad_fn
-            origin = grad_fn, output.number
-            outputs.append(self._new_value(node, index, output.type, base, previous, origin, name))
+                if name is not None and site is not None and op not in site.expression and "=" not in site.expression:
+                    # Written on the way to something else (`layer = Linear(3, 3)` fills its weight): not what is named.
+                    name = None
+            elif base_of is not None:
+                base = arguments[base_of]
             if name is not None:
-                self._named = row.site, region, outputs[-1]
-        self._made[self._place] = tuple(outputs)
-        self._add_backward(row.backward, node)
-        saved = tuple(
-            Saved(name, arguments[which] if source == "argument" else outputs[which] if source == "output" else None,
-                  nbytes)
-            for name, source, which, nbytes in row.saved
-        )  # fmt: skip
+                self._unname(where, region)
+            grad_fn = None if own_grad is None else first_grad + own_grad
+            if grad_fn is None and previous is not None and not self._types[kind].leaf:
+                grad_fn = self._values[previous].grad_fn
+            outputs.append(self._new_value(node, index, kind, base, previous, grad_fn, nth, name))
+            if name is not None:
+                self._named = where, region, outputs[-1]
+        values = self._made[place] = tuple(outputs)
+        kept = tuple([
+            _saved(name, arguments[which] if source == "argument" else values[which] if source == "output" else None,
+                   nbytes)
+            for name, source, which, nbytes in saved
+        ]) if saved else ()  # fmt: skip
         self._nodes.append(
-            Node(
-                node, "op", row.op, tuple(map(Edge, arguments, row.positions)), tuple(outputs), row.site, row.scope,
-                region, row.constants, row.cut, tuple(written), saved, grads, row.grad_mode,
-                row.in_backward, number,
+            _node(
+                node, "op", op, tuple(map(_edge, arguments, positions)), values, where, scope, region, constants, cut,
+                tuple([arguments[index] for index in writes]) if writes else (), kept,
+                self._add_backward(backward, node), grad_mode, in_backward, number,
             )
         )  # fmt: skip
 
@@ -228,29 +238,33 @@ class GraphBuilder:
             self._values[last.id] = replace(last, name=None)
 
     def _new_value(
-        self, node: int, output: int, kind: int, base: int | None, previous: int | None,
-        origin: tuple[int | None, int], name: str | None,
+        self, node: int, output: int, kind: int, base: int | None, previous: int | None, grad_fn: int | None,
+        output_nr: int, name: str | None,
     ) -> int:  # fmt: skip
         number = len(self._values)
-        version = 0 if previous is None else self._values[previous].version + 1
-        if name is None and previous is not None:
-            name = self._values[previous].name
-        made = self._types[kind]
+        version = 0
+        if previous is not None:
+            before = self._values[previous]
+            version = before.version + 1
+            name = before.name if name is None else name
+        dtype, shape, device, requires_grad, leaf = self._types[kind]
         self._values.append(
-            Value(number, node, output, made.dtype, tuple(made.shape), made.device, made.requires_grad, made.leaf,
-                  base, previous, version, *origin, name)
+            _value(number, node, output, dtype, tuple(shape), device, requires_grad, leaf, base, previous, version,
+                   grad_fn, output_nr, name)
         )  # fmt: skip
         return number
 
     def _add_backward(self, rows: Sequence[tuple[str, tuple[ParentRow | None, ...]]], node: int) -> tuple[int, ...]:
         """Make the backward nodes of the row at this place; parents may be among themselves."""
+        if not rows:
+            self._grads_at[self._place] = ()
+            return ()
         first = len(self._backward_nodes)
-        made = tuple(range(first, first + len(rows)))
-        self._grads_at[self._place] = made
-        self._backward_nodes += [BackwardNode(first + nth, name, node, (), None) for nth, (name, _) in enumerate(rows)]
+        made = self._grads_at[self._place] = tuple(range(first, first + len(rows)))
+        self._backward_nodes += [_LATER] * len(rows)
         for number, (name, parents) in zip(made, rows):
             found = tuple([self._parent(each) for each in parents])
-            self._backward_nodes[number] = BackwardNode(number, name, node, found, None)
+            self._backward_nodes[number] = _backward_node(number, name, node, found, None)
         return made
 
     def _alias(self, row: AliasRow) -> None:
@@ -264,7 +278,7 @@ class GraphBuilder:
         if row.grad_fn is not None:
             distance, index = row.grad_fn
             grad_fn = self._grads_at[self._place - distance][index]
-        number = self._new_value(writer, -1, row.type, old.base, old.id, (grad_fn, row.number), old.name)
+        number = self._new_value(writer, -1, row.type, old.base, old.id, grad_fn, row.number, old.name)
         self._made[self._place] = (number,)
 
     def _parent(self, parent: ParentRow | None) -> tuple[int, int] | None:

@@ -43,12 +43,13 @@ def executions(moves: Iterable[Move]) -> dict[int, bool | None]:
                 _decide(frames.pop(), found)
         elif site is not None and key is not None:
             run = frames[-1]
-            if run.site != site:
-                _decide(run, found)
-                run = frames[-1] = _Run()
-                run.site = site
-            run.places.append(place)
-            run.keys.append(key)
+            if run.site == site:
+                run.places.append(place)
+                run.keys.append(key)
+            else:
+                if len(run.keys) > 1:
+                    _decide(run, found)
+                run.site, run.places, run.keys = site, [place], [key]
         if depth > 0:
             frames.append(_Run())
     while frames:

@@ -1,12 +1,14 @@
-"""Mark and Fold: what decisions, cuts, findings and loops become for drawing.
+"""Mark, Fold and Contrast: what decisions, cuts, findings, loops and comparisons become for drawing.
 
-Whoever knows something about a run says it in these two forms; whoever draws needs to know no more than them.
+Whoever knows something about a run says it in these forms; whoever draws needs to know no more than them.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import Literal
+
+from plait.graph._site import Site
 
 MarkKind = Literal["decision", "read", "loop", "cut", "write", "backward", "finding"]
 FoldKind = Literal[
@@ -47,3 +49,23 @@ class Fold:
     def count(self) -> int:
         """How often it ran."""
         return len(self.members)
+
+
+@dataclass(frozen=True, slots=True)
+class ContrastSide:
+    """One of the runs of a comparison and what it did where they part; `source`: that file as it was in this run."""
+
+    label: str
+    text: str
+    step: int | None = None
+    site: Site | None = None
+    source: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Contrast:
+    """A comparison of runs: what comes out, as sentences; each side where they part; titled lists of what differs."""
+
+    text: tuple[str, ...]
+    sides: tuple[ContrastSide, ...]
+    lists: tuple[tuple[str, tuple[str, ...]], ...] = ()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
+from functools import cache
 from typing import Any
 
 from plait.graph._model import Graph, Node, Value
@@ -20,6 +21,7 @@ _REFLECTED = frozenset({"radd", "rmul", "rmatmul", "rand", "ror", "rxor", "rdiv"
 _IN_PLACE = frozenset({"iadd", "isub", "imul", "ipow", "iand", "ior", "ixor"})
 
 
+@cache
 def op_name(op: str) -> str:
     """The op without the underscores that only Python needs; an in-place operator ends in `_`, as in PyTorch.
 

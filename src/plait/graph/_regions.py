@@ -12,9 +12,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
+from plait.graph._make import maker
 from plait.graph._model import Region
 from plait.graph._rows import EnterRow
 from plait.graph._site import Loop, Site
+
+_region = maker(Region)
 
 
 @dataclass(slots=True)
@@ -65,18 +68,19 @@ class RegionBuilder:
         if number is None:
             return frame.loops[-1].iteration if frame.loops else frame.region
         site = self._sites[number]
+        loops, around = frame.loops, site.loops
         common = 0
-        for running, loop in zip(frame.loops, site.loops):
+        for running, loop in zip(loops, around):
             if running.loop is not loop and running.loop != loop:
                 break
             common += 1
-        if common < len(frame.loops):
-            for open_loop in reversed(frame.loops[common:]):
+        if common < len(loops):
+            for open_loop in reversed(loops[common:]):
                 self._close(open_loop)
-            del frame.loops[common:]
-        innermost = common == len(site.loops)
+            del loops[common:]
+        innermost = common == len(around)
         if common:
-            current = frame.loops[common - 1]
+            current = loops[common - 1]
             order = (not (site.header and innermost), site.offset)
             if same is None and order == current.last:
                 current.unclear = True
@@ -87,16 +91,19 @@ class RegionBuilder:
                 current.iteration = self._new(current.region, "iteration", "", None, current.loop.line, current.count)
             current.last = order
             current.entered_body = not site.header or not innermost
-        parent = frame.loops[-1].iteration if frame.loops else frame.region
-        for depth in range(common, len(site.loops)):
-            loop = site.loops[depth]
+            if innermost:
+                self._has_own.add(current.iteration)
+                return current.iteration
+        parent = loops[-1].iteration if loops else frame.region
+        for depth in range(common, len(around)):
+            loop = around[depth]
             region = self._new(parent, "loop", loop.header, None, loop.line, 0)
             parent = self._new(region, "iteration", "", None, loop.line, 0)
-            deepest = depth == len(site.loops) - 1
+            deepest = depth == len(around) - 1
             in_body = not (site.header and deepest)
-            frame.loops.append(_OpenLoop(loop, region, parent, 0, (in_body, site.offset), in_body, number))
-        if frame.loops:
-            self._has_own.add(frame.loops[-1].iteration)
+            loops.append(_OpenLoop(loop, region, parent, 0, (in_body, site.offset), in_body, number))
+        if loops:
+            self._has_own.add(loops[-1].iteration)
         return parent
 
     @property
@@ -119,7 +126,7 @@ class RegionBuilder:
 
     def _new(self, parent: int | None, kind: str, label: str, site: int | None, line: int, index: int) -> int:
         number = len(self._regions)
-        self._regions.append(Region(number, parent, kind, label, site, line, index, None))  # type: ignore[arg-type]
+        self._regions.append(_region(number, parent, kind, label, site, line, index, None))  # type: ignore[arg-type]
         return number
 
     def _close(self, loop: _OpenLoop) -> None:

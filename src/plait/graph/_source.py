@@ -85,6 +85,22 @@ class SourceIndex:
             test = replace(test, role="part")
         return SourceFacts(expression, self._target(node), loops, branches, test, header)
 
+    def line_facts(self, line: int) -> SourceFacts:
+        """What stands in a line of which no column is known: the test that is asked there, else the statement."""
+        if self._tree is None:
+            return SourceFacts()
+        found: ast.AST | None = None
+        asked = False
+        for node in ast.walk(self._tree):
+            if isinstance(node, (ast.stmt, ast.IfExp)) and node.lineno <= line <= (node.end_lineno or node.lineno):
+                test = getattr(node, "test", None)
+                if test is not None and test.lineno <= line <= test.end_lineno:
+                    found, asked = test, True
+                elif not asked and (node.lineno == line or found is None):
+                    found = node
+        place = None if found is None else _range(found)
+        return SourceFacts() if place is None else self.facts(place[0], place[2], place[1], place[3])
+
     def text(self, line: int, end_line: int, column: int, end_column: int) -> str:
         """The text of a range on one line of its own, shortened when it is very long."""
         rows = self.lines[line - 1 : end_line]

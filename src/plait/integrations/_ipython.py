@@ -6,19 +6,30 @@ from typing import Any
 
 import plait
 
+_SHOWN = (("plait.recording._reader", "Recording"), ("plait.recorder._recorder", "Record"))
+
+
+def show_recordings(shell: Any = None) -> None:
+    """A recording that is the last line of a cell shows its page; nothing happens outside of IPython."""
+    from IPython import get_ipython
+
+    shell = shell or get_ipython()
+    if shell is not None:
+        formatter = shell.display_formatter.formatters["text/html"]
+        for module, name in _SHOWN:
+            formatter.for_type_by_name(module, name, _show)
+
 
 def load_ipython_extension(shell: Any) -> None:
     """What `%load_ext plait` runs."""
     shell.register_magic_function(_magic(shell), "line_cell", "plait")
-    formatter = shell.display_formatter.formatters["text/html"]
-    formatter.for_type_by_name("plait.recording._reader", "Recording", _show)
-    formatter.for_type_by_name("plait.recorder._recorder", "Record", _show)
+    show_recordings(shell)
 
 
 def unload_ipython_extension(shell: Any) -> None:
     """What `%unload_ext plait` runs."""
     formatter = shell.display_formatter.formatters["text/html"]
-    for module, name in (("plait.recording._reader", "Recording"), ("plait.recorder._recorder", "Record")):
+    for module, name in _SHOWN:
         formatter.pop(f"{module}.{name}", None)
 
 
@@ -33,7 +44,9 @@ def _magic(shell: Any) -> Any:
         name = line.strip() if cell is not None else "rec"
         name = name or "rec"
         if cell is not None and not name.isidentifier():
-            raise plait.PlaitError(f"%%plait {name}: give the name that the recording shall have, or nothing")
+            from IPython.core.error import UsageError  # shown as one line, without a traceback
+
+            raise UsageError(f"%%plait {name}: give the name that the recording shall have, or nothing")
         code = line if cell is None else cell
         with plait.record() as recording:
             result = shell.run_cell(code, store_history=False)

@@ -4,14 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from plait.notes import _ddp, _freed, _inplace, _recompute, _transform, _unreached, _unrelated, _written
+from plait.notes import (
+    _compile,
+    _custom,
+    _ddp,
+    _freed,
+    _inplace,
+    _recompute,
+    _transform,
+    _unreached,
+    _unrelated,
+    _written,
+)
 from plait.recording import Facts, Failure
 
 Cause = Callable[[Facts], Failure | None]
 
 _CAUSES: tuple[Cause, ...] = (
-    _recompute.other_path, _transform.refused, _inplace.refused, _unreached.nothing_to_reach, _unreached.no_scalar,
-    _written.on_saved, _freed.walked_twice, _unrelated.no_ancestor, _ddp.unused, _ddp.changed,
+    _compile.refused, _custom.wrong_count, _recompute.other_path, _transform.refused, _inplace.refused,
+    _unreached.nothing_to_reach, _unreached.no_scalar, _written.on_saved, _freed.walked_twice,
+    _unrelated.no_ancestor, _ddp.unused, _ddp.changed, _custom.wrong_shape,
 )  # fmt: skip
 
 

@@ -30,6 +30,8 @@ class CompiledCalls:
     def install(self) -> None:
         """Change what has to be changed."""
         self._patches.replace(torch, "compile", self._compile(torch.compile))
+        self._patches.replace(torch.export, "export", self._tracer(torch.export.export))
+        self._patches.replace(torch.fx, "symbolic_trace", self._tracer(torch.fx.symbolic_trace))
         self._watch_dynamo()
 
     def _compile(self, original: Any) -> Any:
@@ -43,6 +45,21 @@ class CompiledCalls:
             return result
 
         return compile_
+
+    def _tracer(self, original: Any) -> Any:
+        """A function that traces the program; what it refuses is explained."""
+        record = self._record
+
+        @functools.wraps(original)
+        def trace(*args: Any, **kwargs: Any) -> Any:
+            try:
+                return original(*args, **kwargs)
+            except Exception as error:
+                if record.active:
+                    record.failures_keeper.compiler_failed(error, record.tape.calls.site_of(sys._getframe(1)))
+                raise
+
+        return trace
 
     def _watch_dynamo(self) -> None:
         dynamo = dynamo_if_loaded()
@@ -72,6 +89,9 @@ class CompiledCalls:
                 _, unseen, call = under_way.pop()
                 unseen.__exit__(None, None, None)
                 record.tape.opaque.append(call._replace(last=sequence_number()))
+                error = sys.exc_info()[1]  # we are called from its `finally`
+                if error is not None:
+                    record.failures_keeper.compiler_failed(error, call.site)
             return original(callback)
 
         return set_frame

@@ -7,9 +7,10 @@ from typing import Any, Final
 
 import torch
 
-from plait._torch import DisableTorchFunction, transforms_active
+from plait._torch import DisableTorchFunction, refusal_lines, transforms_active
 from plait.recorder._arguments import tensors_in
 from plait.recorder._backward import pass_arguments
+from plait.recorder._custom import wrong_count
 from plait.recorder._functions import READS, plain_name
 from plait.recorder._past import Past
 from plait.recorder._tape import Tape
@@ -48,6 +49,12 @@ class Failures:
         if self._ours(error):
             self._explain(error, lambda: self._module(module, error, site))
 
+    def compiler_failed(self, error: BaseException, called: int | None) -> None:
+        """A compiler (torch.compile, export, fx) refused the program; `called` is the place of the call, if known."""
+        lines = refusal_lines(error) if isinstance(error, Exception) else None
+        if lines is not None and isinstance(error, Exception) and self._ours(error):
+            self._explain(error, lambda: self._compiler(error, lines, called))
+
     def _ours(self, error: Exception) -> bool:
         return self.explain is not None and getattr(error, _TAKEN, None) is None and self._count < MOST_ERRORS
 
@@ -76,6 +83,7 @@ class Failures:
             return None
         past = Past(tape)
         reached, broken, leaves, older = past.walk(roots)
+        custom = wrong_count(roots, error)
         given = kwargs.get("gradient", kwargs.get("grad_outputs", kwargs.get("grad_tensors")))
         given = args[1] if given is None and len(args) > 1 and func is not torch.autograd.grad else given
         recompute = type(error).__name__ == "CheckpointError" or isinstance(
@@ -92,6 +100,8 @@ class Failures:
                 index for index, each in enumerate(wanted) if not _reaches(each, leaves, reached, past)
             ),
             flags=("allow_unused",) * bool(kwargs.get("allow_unused")) + ("distributed",) * _is_distributed(),
+            custom=None if custom is None else custom[:3],
+            custom_site=None if custom is None else tape.sites.at_line(*custom[3:], f"{custom[0]}.backward"),
         )  # fmt: skip
 
     def _call(
@@ -128,6 +138,18 @@ class Failures:
         return Facts(
             call=type(module).__name__, kind="module", error=type(error).__name__, step=self._step(),
             site=past.site(site), windows=past.windows, parameters=names, flags=tuple(flags),
+        )  # fmt: skip
+
+    def _compiler(self, error: Exception, lines: list[tuple[str, int, str]], called: int | None) -> Facts | None:
+        sites = self._tape.sites
+        followed = next((each for each in reversed(lines) if sites.is_program(each[0])), None)
+        past = Past(self._tape)
+        inside = type(error).__name__ == "UncapturedHigherOrderOpError"
+        return Facts(
+            call="the tracer" if type(error).__module__.startswith("torch.fx") else "the compiler",
+            kind="compile", error=type(error).__name__, step=self._step(),
+            site=sites.at_line(*followed) if followed is not None else past.site(called), windows=past.windows,
+            flags=("inside",) * inside,
         )  # fmt: skip
 
 

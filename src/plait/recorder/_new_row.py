@@ -46,7 +46,8 @@ def new_row(
     `before` is autograd's number before the call. The row is found again by `key`, if there is one.
     """
     here = len(tape.tokens)
-    tensors = list(tensors_in(args, kwargs))
+    # A call may put new tensors into its arguments (`__deepcopy__` into its memo): those are not what went in.
+    tensors = [each for each in tensors_in(args, kwargs) if id(each[1]) in tape.ids]
     entries = [tape.ids[id(tensor)] for _, tensor in tensors]
     results = list(flat(result))
     written = [

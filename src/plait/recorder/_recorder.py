@@ -5,6 +5,7 @@ from __future__ import annotations
 import _thread
 import contextlib
 import functools
+import json
 import os
 import platform
 import sys
@@ -20,7 +21,7 @@ import torch
 from torch.overrides import TorchFunctionMode
 
 from plait._errors import NotFoundError, PlaitError, say
-from plait._torch import push_mode, set_grad_enabled, take_out
+from plait._torch import compilations, push_mode, set_grad_enabled, take_out
 from plait._watch import batch_listeners
 from plait.recorder._backward import BackwardWatch
 from plait.recorder._batches import Batches
@@ -88,6 +89,7 @@ class Record(Recording):
         self.tape.on_broken = self._broken
         self._failed = False
         self._noted_inner = False
+        self._began = time.time()
         writer.set_meta(
             python=platform.python_version(), torch=torch.__version__, started=time.time(), values=values, limit=limit,
             status="running",
@@ -99,6 +101,7 @@ class Record(Recording):
         if self.active:
             raise PlaitError("this recording is already running; make another one with plait.record()")
         self.active = True
+        self._began = time.time()
         self.recording_thread = threading.get_ident()
         tape = self.tape
         tape.calls.root = id(_program_frame(tape.sites, sys._getframe(1)))
@@ -122,6 +125,8 @@ class Record(Recording):
         kind = error[0] if error else None
         if not self.active:
             return
+        if len(error) > 1 and isinstance(error[1], Exception):
+            self.failures_keeper.compiler_failed(error[1], None)
         take_out(self.mode)
         self.active = False
         self.recording_thread = None
@@ -136,6 +141,11 @@ class Record(Recording):
             )
         status = "done" if kind is None else f"stopped by {getattr(kind, '__name__', kind)}"
         self._writer.set_meta(status=status)
+        compiled = [each for each in compilations(self._began) if self.tape.sites.is_program(each["file"])]
+        if compiled:
+            for each in compiled:
+                self.tape.sites.keep_source(each["file"])
+            self._writer.set_meta(compiled=json.dumps(compiled))
         self.tape.guarded(self.steps_keeper.finish, kind is None)
         self.tape.guarded(self._writer.finish)
 

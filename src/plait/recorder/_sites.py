@@ -13,6 +13,7 @@ from typing import Any, Final
 
 import torch
 
+from plait.graph import Site
 from plait.graph._source import SourceIndex
 
 CodeSites = dict[int, int] | bool | None  # sites by instruction, or one of the next two
@@ -47,6 +48,9 @@ _GENERATED = (
     "<plait ",
 )
 
+
+# What runs the cells of a notebook is no part of the program in them.
+_SHELLS = (f"{os.sep}IPython{os.sep}", f"{os.sep}ipykernel{os.sep}")
 
 _indexes: dict[str, tuple[str, SourceIndex]] = {}  # shared by all recordings of a process: parsing is slow
 
@@ -115,6 +119,8 @@ class Sites:
             return False
         if name.startswith((_PLAIT, _TORCH)) or name.startswith(_GENERATED):
             return True
+        if _SITE_PACKAGES in name and any(each in name for each in _SHELLS):
+            return True
         return os.path.realpath(name).startswith(_STANDARD) and _SITE_PACKAGES not in name
 
     def learn(self, code: CodeType, offset: int) -> int:
@@ -138,6 +144,20 @@ class Sites:
         if isinstance(sites, dict):
             sites[offset] = number
         return number
+
+    def at_line(self, file: str, line: int, function: str) -> Site:
+        """A place of which only the line is known; it gets no number."""
+        facts = self._source(file).line_facts(line)
+        return Site(-1, file, line, line, None, None, -1, function, facts.expression, facts.target, facts.loops,
+                    facts.branches, facts.test, facts.header)  # fmt: skip
+
+    def keep_source(self, file: str) -> None:
+        """Have the text of a file written into the recording, although no node of it is."""
+        self._source(file)
+
+    def is_program(self, file: str) -> bool:
+        """Whether a file belongs to the program, not to a library."""
+        return not self._is_library(file) and not file.startswith("<")
 
     def in_arm(self, site: int) -> bool:
         """Whether the place stands in an arm of a test in which a value of a tensor was read."""

@@ -68,11 +68,12 @@ class Facts:
     `call` is what was called (`backward`, `grad`, `add_`, `bool`), `kind` what sort of call it is. `reached` are the
     backward nodes on the way from the roots as (window, backward node), latest first; `broken` those of their saved
     tensors that can't be used. `older`: nodes from before all windows. `unreached`: numbers of the inputs that were
-    asked for and can't be reached.
+    asked for and can't be reached. `custom`: a custom Function whose backward gives another number of gradients than it
+    has inputs (its name, how many it gives, how many it should), at `custom_site`.
     """
 
     call: str
-    kind: Literal["backward", "grad", "write", "read", "op", "module", "recompute"]
+    kind: Literal["backward", "grad", "write", "read", "op", "module", "recompute", "compile"]
     error: str
     step: int
     site: Site | None
@@ -89,6 +90,8 @@ class Facts:
     transform: bool = False
     parameters: tuple[str, ...] = ()
     flags: tuple[str, ...] = ()
+    custom: tuple[str, int, int] | None = None
+    custom_site: Site | None = None
 
     @property
     def graph(self) -> Graph:

@@ -14,6 +14,7 @@ from plait._errors import NotFoundError, RecordingError
 from plait.graph import Graph, Hashes, Scope, Site, build
 from plait.graph._rows import Row, TensorType
 from plait.recording._failure import Failure
+from plait.recording._floats import floating
 from plait.recording._model import BackwardStats, LineTime, Read, Sample, SeenDecision, Step, Variant
 from plait.recording._tables import Rows, Types, Written, site_from
 
@@ -158,7 +159,8 @@ class Recording:
             node = node_at[place]
             made = graph.nodes[node].backward
             number = made[nth] if 0 <= nth < len(made) else -1
-            result.append(BackwardStats(step, number, node, name, norm_in, norm_out, ns, bool(nonfinite)))
+            norms = floating(norm_in), floating(norm_out)
+            result.append(BackwardStats(step, number, node, name, *norms, ns, bool(nonfinite)))
             del backward
         return tuple(result)
 
@@ -347,6 +349,6 @@ def _numbers(blob: bytes) -> array[int]:
 
 
 def _step(row: Any) -> Step:
-    *fields, complete, reads = row
+    *fields, loss, grad_norm, saved_bytes, complete, reads = row
     seen = () if reads is None else tuple(Read(*each) for each in json.loads(reads))
-    return Step(*[*fields, bool(complete), seen])
+    return Step(*[*fields, floating(loss), floating(grad_norm), saved_bytes, bool(complete), seen])

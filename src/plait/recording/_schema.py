@@ -24,7 +24,8 @@ CREATE TABLE row (id INTEGER PRIMARY KEY, kind TEXT, body TEXT, count INTEGER, n
 CREATE TABLE graph (
   id INTEGER PRIMARY KEY, tokens BLOB, shapes TEXT, structure TEXT, program TEXT,
   nodes INTEGER, operations INTEGER, decisions INTEGER, saved_bytes INTEGER, durations BLOB);
--- reads: JSON [[value, left, right], ...], one a decision of the graph; NULL when there is none.
+-- reads: JSON [[value, left, right], ...], one a decision of the graph; NULL when there is none. Here and below a REAL
+-- that is a NaN is the text 'nan': SQLite would keep NULL, which means that there is no number.
 CREATE TABLE step (
   id INTEGER PRIMARY KEY, graph INTEGER, kind TEXT, started REAL, ns INTEGER, operations_ns INTEGER,
   loss REAL, grad_norm REAL, saved_bytes INTEGER, complete INTEGER, reads TEXT);

@@ -6,6 +6,7 @@ import json
 from collections.abc import Collection, Iterator
 from typing import Any, NamedTuple
 
+from plait.recording._floats import floating
 from plait.recording._reader import Recording
 
 
@@ -154,4 +155,7 @@ def losses(recording: Recording) -> tuple[float, float] | None:
         recording._all(f"SELECT loss FROM step WHERE loss IS NOT NULL ORDER BY id {direction} LIMIT 1")
         for direction in ("ASC", "DESC")
     ]
-    return (ends[0][0][0], ends[1][0][0]) if ends[0] else None
+    if not ends[0]:
+        return None
+    first, last = (floating(rows[0][0]) for rows in ends)
+    return None if first is None or last is None else (first, last)

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any, Concatenate, Final, NamedTuple, ParamSpec, TypeVar
 
 from plait._errors import RecordingError, say
+from plait.recording._floats import stored
 from plait.recording._schema import APPLICATION_ID, FORMAT, TABLES
 
 MOST_WAITING: Final = 50_000  # steps that wait while somebody else holds the file
@@ -102,7 +103,10 @@ class Writer:
         """Rows for a table, written with the next batch."""
         if rows and self.stopped is None:
             self._pending.append(
-                (f"INSERT OR REPLACE INTO {table} VALUES ({','.join('?' * len(rows[0]))})", list(rows))
+                (
+                    f"INSERT OR REPLACE INTO {table} VALUES ({','.join('?' * len(rows[0]))})",
+                    [tuple(map(stored, row)) for row in rows],
+                )
             )
 
     @_locked
@@ -115,7 +119,7 @@ class Writer:
     def add_step(self, step: tuple[Any, ...], reads: Sequence[tuple[Any, Any, Any]]) -> None:
         """A step: the columns of the table without `reads`."""
         if self.stopped is None:
-            self._steps.append((*step, tuple(reads)))
+            self._steps.append((*map(stored, step), tuple(reads)))
 
     @_locked
     def update_rows(self, counts: Iterable[tuple[int, int, int]]) -> None:
@@ -163,7 +167,9 @@ class Writer:
             run.executemany(f"INSERT OR REPLACE INTO step VALUES ({','.join('?' * 11)})", steps)
             if open_graph is not None and open_step is not None:
                 run.execute(f"INSERT INTO graph VALUES ({','.join('?' * 10)})", _graph_row(open_graph))
-                run.execute(f"INSERT INTO step VALUES ({','.join('?' * 11)})", (*open_step, reads_text(open_reads)))
+                run.execute(
+                    f"INSERT INTO step VALUES ({','.join('?' * 11)})", (*map(stored, open_step), reads_text(open_reads))
+                )
                 self._open_step = True
             run.execute("COMMIT")
         except BaseException as error:

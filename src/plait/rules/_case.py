@@ -13,7 +13,8 @@ from typing import Any
 from plait.graph import Backward, Graph, Node, Region, Site, Value
 from plait.graph._walk import sources
 from plait.recording import Recording, Step
-from plait.rules._rule import Category, Finding, Where
+from plait.recording._floats import floating
+from plait.rules._rule import Category, Finding, Parting, Where
 
 BUDGET = 30_000  # rows of graphs that are looked at; of the others only the numbers of their steps
 FEW = 5  # steps that a finding names
@@ -33,14 +34,15 @@ class StepLine:
 
 def _step_line(row: Any) -> StepLine:
     number, graph, kind, loss, grad_norm, complete = row
-    return StepLine(number, graph, kind, loss, grad_norm, bool(complete))
+    return StepLine(number, graph, kind, floating(loss), floating(grad_norm), bool(complete))
 
 
 class Run:
     """A recording as rules see it."""
 
-    def __init__(self, recording: Recording, budget: int = BUDGET) -> None:
+    def __init__(self, recording: Recording, budget: int = BUDGET, parting: Parting | None = None) -> None:
         self.recording = recording
+        self.parting = parting
         self.rule: tuple[str, Category] = ("", "suspicious")  # set before each rule is called
         self.steps = [
             _step_line(row)
@@ -81,6 +83,19 @@ class Run:
             found.append(graph)
         first = {graph: steps[0] for graph, steps in self.steps_of.items()}
         return sorted(found, key=lambda graph: first.get(graph, 0))
+
+    @property
+    def partial(self) -> str | None:
+        """That only a part of a very varied run is looked at; None if all of it is."""
+        looked_at, known = len(self.graphs), len(self.steps_of)
+        if looked_at >= known:
+            return None
+        steps = sum(len(self.steps_of.get(graph, ())) for graph in self.graphs)
+        total = sum(len(each) for each in self.steps_of.values())
+        return (
+            f"Only {looked_at:,} of the {known:,} distinct graphs of the run were looked at ({steps:,} of {total:,}"
+            " steps): the smallest and the largest of each program, the last ones and the most frequent."
+        )
 
     @cached_property
     def cases(self) -> list[Case]:

@@ -37,6 +37,16 @@ def why_cut(cut: Cut) -> str:
     return _WHY.get(cut.kind, cut.kind)
 
 
+def switch_of(case: Case, cut: Cut) -> Site | None:
+    """Where gradients were switched off for a cut, if that is its kind."""
+    if cut.kind not in ("no_grad", "inference_mode"):
+        return None
+    for change in reversed(case.graph.modes):
+        if change.after <= cut.node.id and not change.enabled:
+            return case.site(change)
+    return None
+
+
 def cuts_above(case: Case, *starts: int) -> list[Cut]:
     """The cuts through which what can be trained flows into these nodes, the last of the program first."""
     found: dict[int, Cut] = {}
@@ -48,7 +58,7 @@ def cuts_above(case: Case, *starts: int) -> list[Cut]:
         if node.cut is not None:
             found[number] = Cut(node, node.cut, case.site(node))
             continue
-        if not node.inputs and node.kind == "op" and (read := _read_before(case, node)) is not None:
+        if not node.inputs and _from_numbers(node) and (read := _read_before(case, node)) is not None:
             found[number] = Cut(case.maker(read.value), "read", case.site(read), read)
             continue
         if any(values[out].requires_grad for out in node.outputs):
@@ -59,10 +69,21 @@ def cuts_above(case: Case, *starts: int) -> list[Cut]:
                 stack.append(source)
         for source in case.sources[number]:
             maker = case.graph.nodes[source]
-            if source not in seen and maker.kind == "op" and not maker.inputs:
+            if source not in seen and not maker.inputs and _from_numbers(maker):
                 seen.add(source)
                 stack.append(source)
     return [found[number] for number in sorted(found, reverse=True)]
+
+
+_MAKERS = frozenset({
+    "tensor", "as_tensor", "new_tensor", "scalar_tensor", "full", "full_like", "new_full", "from_numpy",
+})  # fmt: skip
+
+
+def _from_numbers(node: Node) -> bool:
+    """Whether a node may hold numbers that were read: it makes a tensor of what it is given, or the tensor comes from
+    outside of torch (an array)."""
+    return node.op in _MAKERS if node.kind == "op" else node.op == "data"
 
 
 def _read_before(case: Case, node: Node) -> Decision | None:
@@ -70,14 +91,16 @@ def _read_before(case: Case, node: Node) -> Decision | None:
 
     A tensor that is made right after a read, in the statement of the read or with the very number, is made from it.
     """
-    site = case.site(node)
-    if site is None or node.op not in ("tensor", "as_tensor", "new_tensor", "scalar_tensor", "full", "full_like",
-                                       "new_full", "from_numpy"):  # fmt: skip
+    users = [] if node.kind == "op" else case.users[node.id]
+    site = case.site(case.graph.nodes[users[0]] if users else node)
+    if site is None:
         return None
+    # An array that came from outside shows when it is used first.
+    before = users[0] if users else node.id
     numbers = set(_floats(node.arguments))
     reads = case.run.numbers.get(case.number)
     for decision in reversed(case.graph.decisions):
-        if decision.after > node.id or decision.how not in NUMBERS:
+        if decision.after > before or decision.how not in NUMBERS:
             continue
         if not case.trained[case.maker(decision.value).id]:
             continue

@@ -9,20 +9,22 @@ from dataclasses import replace
 from functools import lru_cache
 
 from plait.recording import Recording
-from plait.rules._case import FEW, Case, Run
+from plait.rules._case import BUDGET, FEW, Case, Run
 from plait.rules._catalogue import Rule, chosen
 from plait.rules._findings import Findings
-from plait.rules._rule import Finding
+from plait.rules._rule import Finding, Parting
 
 _COMMENT = re.compile(r"#\s*plait:\s*ignore\b(?:\s*\[([^\]]*)\])?")
 
 
 def explain_recording(
-    recording: Recording, select: Iterable[str] = (), ignore: Iterable[str] = (), strict: bool = False
-) -> Findings:
+    recording: Recording, select: Iterable[str] = (), ignore: Iterable[str] = (), strict: bool = False,
+    budget: int = BUDGET, parting: Parting | None = None,
+) -> Findings:  # fmt: skip
     """What the rules say about a recording.
 
-    A rule that fails is left out and named in `Findings.problems`; with `strict` its error is raised.
+    A rule that fails is left out and named in `Findings.problems`; with `strict` its error is raised. `budget`: how
+    many rows of graphs are looked at. `parting`: where this rank and the others part.
 
     Raises:
         NotFoundError: `select` or `ignore` names no rule and no category.
@@ -31,14 +33,13 @@ def explain_recording(
     collecting = gc.isenabled()
     gc.disable()  # hundreds of thousands of small frozen objects and no cycle among them
     try:
-        return _explained(recording, wanted, strict)
+        return _explained(Run(recording, budget, parting), wanted, strict)
     finally:
         if collecting:
             gc.enable()
 
 
-def _explained(recording: Recording, wanted: Iterable[Rule], strict: bool) -> Findings:
-    run = Run(recording)
+def _explained(run: Run, wanted: Iterable[Rule], strict: bool) -> Findings:
     found: list[Finding] = []
     problems = []
     for rule in wanted:
@@ -49,8 +50,9 @@ def _explained(recording: Recording, wanted: Iterable[Rule], strict: bool) -> Fi
             if strict:
                 raise
             problems.append(f"the rule {rule.name} could not be asked ({type(error).__name__}: {error})")
-    sources = recording.sources if found else {}
-    return Findings((each for each in _merged(found) if not _ignored(each, sources)), problems)
+    sources = run.recording.sources if found else {}
+    remarks = [] if run.partial is None else [run.partial]
+    return Findings((each for each in merged(found) if not _ignored(each, sources)), problems, remarks)
 
 
 def _ask(rule: Rule, run: Run) -> list[Finding]:
@@ -63,7 +65,7 @@ def _ask(rule: Rule, run: Run) -> list[Finding]:
     return found
 
 
-def _merged(findings: Iterable[Finding]) -> list[Finding]:
+def merged(findings: Iterable[Finding]) -> list[Finding]:
     """One finding a rule and set of lines, whichever graphs of the run show it."""
     kept: dict[tuple[object, ...], Finding] = {}
     for each in findings:

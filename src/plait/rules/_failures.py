@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from plait.recording import Failure
 from plait.rules._case import Run
 from plait.rules._rule import Finding, Where
 
@@ -33,6 +34,15 @@ def of_cause(run: Run) -> Iterator[Finding]:
             errors=len(steps),
             raised=failure.error,
         )
+
+
+def finding_of(failure: Failure) -> Finding:
+    """An explained error as a finding."""
+    places = tuple(Where(each.role, each.file, each.line, each.expression) for each in failure.places)
+    return Finding(
+        failure.cause, failure.category, failure.fact, failure.consequence, failure.cure, places,
+        steps=(failure.step,), count=1, facts={"raised": failure.error},
+    )  # fmt: skip
 
 
 def _whole(run: Run, file: str) -> str:

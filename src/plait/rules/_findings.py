@@ -18,13 +18,17 @@ class Findings(list[Finding]):
     nothing found
     """
 
-    def __init__(self, items: Iterable[Finding] = (), problems: Iterable[str] = ()) -> None:
+    def __init__(
+        self, items: Iterable[Finding] = (), problems: Iterable[str] = (), remarks: Iterable[str] = ()
+    ) -> None:
         super().__init__(sorted(items, key=_key))
+        self.remarks = tuple(remarks)  # what a reader has to know of the whole, one sentence each
         self.problems = tuple(problems)  # rules that could not be asked, one sentence each
 
     def of(self, *names: str) -> Findings:
         """Those of these rules or categories."""
-        return Findings(each for each in self if each.rule in names or each.category in names)
+        own = (each for each in self if each.rule in names or each.category in names)
+        return Findings(own, self.problems, self.remarks)
 
     def format(self, name: str = "text") -> str:
         """As `text`, `json`, `github` or `sarif`."""

@@ -18,14 +18,15 @@ SCHEMA = "plait.findings/1"
 
 def text(findings: Sequence[Finding]) -> str:
     """What a person reads."""
+    remarks = "".join(f"\n\n{each}" for each in getattr(findings, "remarks", ()))
     if not findings:
-        return "nothing found"
+        return f"nothing found{remarks}"
     parts = []
     for category in CATEGORIES:
         own = [each for each in findings if each.category == category]
         if own:
             parts.append(f"{category}\n\n" + "\n\n".join(str(each) for each in own))
-    return "\n\n".join(parts) + f"\n\n{plural(len(findings), 'finding')}"
+    return "\n\n".join(parts) + f"\n\n{plural(len(findings), 'finding')}{remarks}"
 
 
 def as_json(findings: Sequence[Finding]) -> str:
@@ -33,6 +34,7 @@ def as_json(findings: Sequence[Finding]) -> str:
     return json.dumps(
         {
             "schema": SCHEMA,
+            "remarks": list(getattr(findings, "remarks", ())),
             "findings": [
                 {
                     "rule": each.rule, "category": each.category, "fact": each.fact, "consequence": each.consequence,

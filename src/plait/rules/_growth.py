@@ -28,6 +28,8 @@ def growth(case: Case, known: Elements) -> Growth | None:
     for each in known.stats:
         if each.norm_in is not None and is_finite(each.norm_in):
             norms[each.node] = max(norms.get(each.node, 0.0), each.norm_in)
+    if not norms:
+        return None
     best: Growth | None = None
     for loop, rounds in case.loops.items():
         if len(rounds) < FEWEST_ROUNDS:

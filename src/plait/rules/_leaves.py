@@ -12,7 +12,8 @@ from plait.rules._case import Case, Run
 @dataclass(eq=False)
 class Leaf:
     """A leaf that asks for gradients, followed over the steps. `uses` are (graph, first node that uses it with
-    gradients on); `used_without` tells that it was used with gradients off."""
+    gradients on), `used_without` the same with gradients off. `unseen`: it took part in a graph that was not looked
+    at."""
 
     number: int
     name: str | None
@@ -23,7 +24,8 @@ class Leaf:
     site: int | None
     registered: bool
     uses: list[tuple[Case, int]] = field(default_factory=list)
-    used_without: bool = False
+    used_without: list[tuple[Case, int]] = field(default_factory=list)
+    unseen: bool = False
     reached: list[Case] = field(default_factory=list)
     values: dict[int, int] = field(default_factory=dict)  # by graph: the value that it is there
 
@@ -54,6 +56,9 @@ def _read(run: Run) -> list[Leaf]:
     looked_at = set(run.graphs)
     for graph, text in bindings:
         if graph not in looked_at:
+            for number in json.loads(text):
+                if number in found:
+                    found[number].unseen = True
             continue
         case = run.case(graph)
         inputs = [node for node in case.graph.nodes if node.kind == "input"]
@@ -63,18 +68,21 @@ def _read(run: Run) -> list[Leaf]:
                 continue
             value = node.outputs[0]
             leaf.values[graph] = value
-            for user in case.leaf_users.get(value, ()):
-                each = case.graph.nodes[user]
-                if each.writes:
-                    continue
-                if any(case.graph.values[out].requires_grad for out in each.outputs) and each.grad_mode:
-                    leaf.uses.append((case, user))
-                    break
-                leaf.used_without = True
+            users = [user for user in case.leaf_users.get(value, ()) if not case.graph.nodes[user].writes]
+            on = next((user for user in users if _differentiable(case, user)), None)
+            if on is not None:
+                leaf.uses.append((case, on))
+            elif users:
+                leaf.used_without.append((case, users[0]))
             if value in case.reached_leaves:
                 leaf.reached.append(case)
     _through_steps(run, list(found.values()))
     return list(found.values())
+
+
+def _differentiable(case: Case, user: int) -> bool:
+    node = case.graph.nodes[user]
+    return node.grad_mode and any(case.graph.values[out].requires_grad for out in node.outputs)
 
 
 def _through_steps(run: Run, known: list[Leaf]) -> None:

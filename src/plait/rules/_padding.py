@@ -15,6 +15,12 @@ _SAME = frozenset(
     alpha_dropout feature_dropout relu_ normalize where hardtanh mish selu cos sin data
 """.split()
 )
+_ZERO = frozenset(
+    """
+    relu tanh gelu silu elu leaky_relu dropout abs neg sqrt float double to contiguous clone div mul div_ half bfloat16
+    detach square requires_grad_ type_as relu_ transpose swapaxes permute movedim t T mT unsqueeze getitem
+""".split()
+)
 _MASKS = {"mul", "mul_", "where", "masked_fill", "masked_fill_", "masked_select"}
 _RECURRENT = {"rnn_tanh", "rnn_relu", "lstm", "gru"}
 _BUFFERS = {"zeros", "full", "new_zeros", "new_full", "zeros_like", "empty"}
@@ -33,11 +39,18 @@ class Padding:
     site: Site | None = None
     plain: bool = True  # no mask has been added to it
     recurrent: bool = True
+    zero: bool = False  # the padding is zeros still, so a sum does not see it
 
     def cure(self, op: str) -> str:
         """What to do instead."""
         if op in ("getitem", "select"):
             return "Take step `length - 1` of each row, or pack the sequences (`pack_padded_sequence`)."
+        if op in ("max", "min", "amax", "amin", "logsumexp"):
+            return "Fill the padded steps with -inf (`masked_fill`) before, +inf for a minimum."
+        if op == "sum":
+            return "Multiply with a mask before, so that padded steps add nothing."
+        if op.endswith("_loss") or op.startswith("binary_cross_entropy"):
+            return 'Take the loss with `reduction="none"`, multiply with a mask and divide by the number of real steps.'
         if op in ("mean", "nanmean"):
             return "Sum over the real steps only and divide by their number (multiply with a mask before)."
         if op in ("batch_norm", "instance_norm"):
@@ -61,8 +74,26 @@ def padded_values(case: Case) -> dict[int, Padding]:
         for index, out in enumerate(node.outputs):
             made = source if source is not None and index == 0 else _through(case, node, index, found)
             if made is not None and made.dims:
-                found[out] = made
+                found[out] = made if made is source or _keeps_zero(node) else replace(made, zero=False)
     return found
+
+
+def _keeps_zero(node: Node) -> bool:
+    """Whether an operation makes zeros of zeros."""
+    op = op_name(node.op)
+    if op == "embedding":
+        return "padding_idx=0" in node.arguments
+    return op in _ZERO or (op == "linear" and len(node.inputs) == 2)
+
+
+def _number(arguments: str) -> float | None:
+    """The padding value among the arguments of `pad_sequence`."""
+    for part in arguments.replace("padding_value=", "").split(","):
+        try:
+            return float(part)
+        except ValueError:
+            continue
+    return 0.0
 
 
 def _carried(case: Case, node: Node) -> Padding | None:
@@ -88,12 +119,16 @@ def _source(case: Case, node: Node) -> Padding | None:
         time = 1 if "True" in node.arguments.split(",")[0] or "batch_first=True" in node.arguments else 0
         if out.shape[time : time + 1] != (max(lengths),):
             time = 1 - time
-        return Padding(node, frozenset({time}), _lengths(lengths), True, case.site(node))
+        return Padding(
+            node, frozenset({time}), _lengths(lengths), True, case.site(node), zero=_number(node.arguments) == 0
+        )
     if op == "pad" and node.inputs:
         return _one_sided(case, node)
     if op == "_pad_packed_sequence":
         first = "True" in node.arguments
-        return Padding(node, frozenset({1 if first else 0}), "the shorter rows end in padding", True, case.site(node))
+        return Padding(
+            node, frozenset({1 if first else 0}), "the shorter rows end in padding", True, case.site(node), zero=True
+        )
     if op in ("setitem", "copy_") and node.writes:
         return _filled(case, node)
     return None
@@ -140,7 +175,8 @@ def _filled(case: Case, node: Node) -> Padding | None:
                 lengths.append(written[0])
     if len(shape) < 2 or len(set(lengths)) < 2 or max(lengths) > shape[1]:
         return None
-    return Padding(node, frozenset({1}), _lengths(lengths), True, case.site(node))
+    zero = "zeros" in buffer.op
+    return Padding(node, frozenset({1}), _lengths(lengths), True, case.site(node), zero=zero)
 
 
 def _lengths(lengths: list[int]) -> str:

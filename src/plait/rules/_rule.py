@@ -79,3 +79,19 @@ class Finding:
         where = f"{self.place}  " if self.places else ""
         steps = f", {self.count:,} steps" if self.count > 1 else ""
         return f"{where}{self.fact}\n  {self.consequence}\n  {self.cure}\n  ({self.rule}{steps})"
+
+
+@dataclass(frozen=True, slots=True)
+class Parting:
+    """Where the ranks of one job part. `step` and `kind` (`decision`, `trips`, `op`) are None if one only stopped.
+
+    `ranks` says what each rank did there, `missing` which parameters a rank did not reach, `ends` how far each came.
+    """
+
+    step: int | None
+    kind: str | None
+    label: str
+    place: Where | None
+    ranks: tuple[str, ...]
+    missing: tuple[tuple[str, tuple[str, ...]], ...]
+    ends: tuple[tuple[str, int, str, Where | None], ...]

@@ -18,8 +18,9 @@ from importlib import resources
 from pathlib import Path
 
 from plait._errors import PlaitError
-from plait.graph._marks import Mark
+from plait.graph._marks import Contrast, Mark
 from plait.recording import Recording
+from plait.views._batch import batch_chunk, batch_list
 from plait.views._page import NODE_BUDGET, Pages
 from plait.views._wire import pack
 
@@ -29,13 +30,15 @@ SIZE_LIMIT = 30_000_000  # bytes of a page; beyond it, rarer graphs are left out
 
 def page(
     recording: Recording, *, marks: Iterable[Mark] = (), step: int | None = None, budget: int = NODE_BUDGET,
+    contrast: Contrast | None = None,
 ) -> str:  # fmt: skip
     """The page of a recording as one HTML text.
 
-    `step` is the one it opens with. `marks` are remarks of others at lines of the source (see `plait.graph`).
+    `step` is the one it opens with. `marks` are remarks of others at lines of the source, `contrast` a comparison
+    with other runs (see `plait.graph`).
     """
     with _without_gc():
-        pages = Pages(recording, marks, step)
+        pages = Pages(recording, marks, step, contrast)
         chunks: dict[str, str] = {}
         carried = []
         room = SIZE_LIMIT
@@ -53,6 +56,11 @@ def page(
                 break
             chunks[f"r{number}"] = _packed(pages.reads(number))
             room -= len(chunks[f"r{number}"])
+        for batch in [each["id"] for each in batch_list(recording) if each["detail"]]:
+            if room < 0:
+                break
+            chunks[f"b{batch}"] = pack(batch_chunk(recording, batch))
+            room -= len(chunks[f"b{batch}"])
         if stats := pages.stats():
             chunks["stats"] = pack(stats)
         chunks["head"] = pack(pages.head(carried))
@@ -61,12 +69,13 @@ def page(
 
 
 def serve(
-    recording: Recording, *, marks: Iterable[Mark] = (), step: int | None = None, port: int = 0, opened: bool = False
-) -> int:
+    recording: Recording, marks: Iterable[Mark] = (), step: int | None = None, port: int = 0, opened: bool = False,
+    contrast: Contrast | None = None,
+) -> int:  # fmt: skip
     """Hand the page out on this machine until Ctrl-C, its graphs as they are asked for; the exit status."""
     from plait.views._serve import run  # a web server, which nothing else needs
 
-    return run(recording, marks, step, port, opened)
+    return run(recording, marks, step, port, opened, contrast)
 
 
 def html(title: str, chunks: dict[str, str], *, connect: bool = False) -> str:
@@ -168,6 +177,8 @@ def chunk_text(pages: Pages, name: str) -> str | None:
             return None
         if kind == "r":
             return _packed(pages.reads(int(digits)))
+        if kind == "b":
+            return pack(batch_chunk(pages.recording, int(digits)))
         if kind == "g" and int(digits) in pages.survey.by_graph:
             columns = pages.graph(int(digits))
             return None if columns is None else pack(columns)

@@ -3,33 +3,26 @@
 from __future__ import annotations
 
 from plait.graph._model import Graph
-from plait.views._scene import Box, scene
+from plait.views._scene import scene
+
+_SIGNS = {"op": ("[", "]"), "input": ("([", "])"), "decision": ("{", "}")}
 
 
 def mermaid(graph: Graph) -> str:
     """The folded graph as a Mermaid flowchart."""
     drawn = scene(graph)
-    children: dict[str | None, list[Box]] = {}
-    for box in drawn.boxes:
-        children.setdefault(box.parent, []).append(box)
     lines = ["flowchart TD"]
-    stack: list[Box | str] = list(reversed(children.get(None, [])))
-    depth = 1
-    while stack:
-        item = stack.pop()
-        if isinstance(item, str):
-            depth -= 1
-            lines.append("  " * depth + item)
+    for depth, box, ends in drawn.nested():
+        space = "  " * depth
+        if ends:
+            lines.append(f"{space}end")
             continue
-        label = "<br/>".join(_escape(line) for line in item.lines)
-        if item.kind == "group":
-            lines.append("  " * depth + f'subgraph {item.id}["{label}"]')
-            depth += 1
-            stack.append("end")
-            stack.extend(reversed(children.get(item.id, [])))
+        label = "<br/>".join(_escape(line) for line in box.lines)
+        if box.kind == "group":
+            lines.append(f'{space}subgraph {box.id}["{label}"]')
         else:
-            before, after = {"op": ("[", "]"), "input": ("([", "])"), "decision": ("{", "}")}[item.kind]
-            lines.append("  " * depth + f'{item.id}{before}"{label}"{after}')
+            before, after = _SIGNS[box.kind]
+            lines.append(f'{space}{box.id}{before}"{label}"{after}')
     for arrow in drawn.arrows:
         line = "-.->" if arrow.back or arrow.asks else "-->"
         label = f'|"{_escape(arrow.label)}"|' if arrow.label else ""

@@ -9,14 +9,17 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterable, Iterator, Sequence
+from pathlib import PurePath
 
 from plait import __version__
 from plait._errors import NotFoundError
 from plait.decisions import Place, Program, Survey, read_decisions, read_programs
-from plait.graph._marks import Mark
+from plait.graph._marks import Contrast, Mark
 from plait.graph._notation import number, plural, size, span
 from plait.graph._site import Site
 from plait.recording import Recording, Variant
+from plait.recording._floats import floating
+from plait.views._batch import batch_list
 from plait.views._lines import Line, describe, lines_of, short_files
 from plait.views._spark import sparks
 from plait.views._text import summary
@@ -33,19 +36,25 @@ class Pages:
     """Reads a recording once and makes the parts of its page.
 
     `marks` are remarks that somebody else (the rules) made about lines of the source; those of kind `finding` are
-    also listed on the first part of the page.
+    also listed on the first part of the page. `contrast` is a comparison with other runs, to begin with.
     """
 
-    def __init__(self, recording: Recording, marks: Iterable[Mark] = (), step: int | None = None) -> None:
+    def __init__(
+        self, recording: Recording, marks: Iterable[Mark] = (), step: int | None = None,
+        contrast: Contrast | None = None,
+    ) -> None:  # fmt: skip
         self.recording = recording
         self.survey = Survey(recording)
         self.variants = recording.variants
         self.places = read_decisions(self.survey)
         self.programs = read_programs(self.survey)
         self.marks = tuple(marks)
+        self.contrast = contrast
         self.broken: dict[int, str] = {}
         count = len(recording.steps)
         self.start = _main_step(recording)
+        if step is None and contrast is not None and contrast.sides:
+            step = contrast.sides[0].step
         if step is not None:
             if not -count <= step < count:
                 recording.steps[step]  # says what there is
@@ -173,6 +182,8 @@ class Pages:
             "findings": [[mark.kind, mark.text, files(mark.file), mark.line] for mark in self.marks],
             "loops": [[files(each.file), each.line, each.header, list(each.trips or ()), each.around]
                       for each in survey.loops],
+            "batches": batch_list(recording),
+            "contrast": None if self.contrast is None else _contrast(self.contrast, names),
             "graphs": graphs, "reads_per_chunk": READS_PER_CHUNK,
         }  # fmt: skip
 
@@ -235,8 +246,8 @@ class Pages:
             "kinds": kinds.items,
             "ns": [row[2] or 0 for row in rows],
             "operations_ns": [row[3] or 0 for row in rows],
-            "loss": [_finite(row[4]) for row in rows],
-            "grad_norm": [_finite(row[5]) for row in rows],
+            "loss": [_finite(floating(row[4])) for row in rows],
+            "grad_norm": [_finite(floating(row[5])) for row in rows],
             "saved": [row[6] or 0 for row in rows],
             "incomplete": [place for place, row in enumerate(rows) if not row[7]],
         }
@@ -268,6 +279,20 @@ class Pages:
             }
             for index, place in enumerate(self.places)
         ]  # fmt: skip
+
+
+def _contrast(found: Contrast, names: dict[str, str]) -> Columns:
+    numbers = {file: number for number, file in enumerate(names)}
+    sides = []
+    for side in found.sides:
+        site = side.site
+        place = None if site is None else {
+            "name": names.get(site.file, PurePath(site.file).name), "file": numbers.get(site.file, -1),
+            "line": site.line, "end_line": site.end_line, "column": -1 if site.column is None else site.column,
+            "end_column": -1 if site.end_column is None else site.end_column, "expression": site.expression,
+        }  # fmt: skip
+        sides.append({"label": side.label, "text": side.text, "step": side.step, "site": place, "source": side.source})
+    return {"text": list(found.text), "sides": sides, "lists": [[title, list(each)] for title, each in found.lists]}
 
 
 def _site_number(site: Site | None) -> int:

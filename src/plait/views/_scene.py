@@ -6,6 +6,7 @@ small graph shows them as boxes.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
@@ -46,6 +47,19 @@ class Scene:
 
     boxes: tuple[Box, ...]
     arrows: tuple[Arrow, ...]
+
+    def nested(self) -> Iterator[tuple[int, Box, bool]]:
+        """(depth, box, False) for every box inside its group; (depth, group, True) where a group ends."""
+        children: dict[str | None, list[Box]] = {}
+        for box in self.boxes:
+            children.setdefault(box.parent, []).append(box)
+        stack = [(1, box, False) for box in reversed(children.get(None, []))]
+        while stack:
+            depth, box, ends = stack.pop()
+            yield depth, box, ends
+            if box.kind == "group" and not ends:
+                stack.append((depth, box, True))
+                stack.extend((depth + 1, child, False) for child in reversed(children.get(box.id, [])))
 
 
 def scene(graph: Graph) -> Scene:

@@ -15,7 +15,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 from plait._errors import PlaitError
-from plait.graph._marks import Mark
+from plait.graph._marks import Contrast, Mark
 from plait.recording import Recording
 from plait.views._html import chunk_text, html
 from plait.views._page import Pages
@@ -28,9 +28,10 @@ class Server(ThreadingHTTPServer):
     daemon_threads = True
 
     def __init__(
-        self, recording: Recording, marks: Iterable[Mark] = (), step: int | None = None, port: int = 0
-    ) -> None:
-        self.pages = Pages(recording, marks, step)
+        self, recording: Recording, marks: Iterable[Mark] = (), step: int | None = None, port: int = 0,
+        contrast: Contrast | None = None,
+    ) -> None:  # fmt: skip
+        self.pages = Pages(recording, marks, step, contrast)
         self.token = secrets.token_urlsafe(24)
         self.reading = threading.Lock()  # the recording is one connection
         head = pack(self.pages.head(None, serve=True))
@@ -84,9 +85,12 @@ class _Handler(BaseHTTPRequestHandler):
         """Nothing: the token must not get into a log."""
 
 
-def run(recording: Recording, marks: Iterable[Mark], step: int | None, port: int, opened: bool) -> int:
+def run(
+    recording: Recording, marks: Iterable[Mark], step: int | None, port: int, opened: bool,
+    contrast: Contrast | None = None,
+) -> int:  # fmt: skip
     """Answer until Ctrl-C; the exit status. Prints the address on standard output."""
-    with Server(recording, marks, step, port) as server:
+    with Server(recording, marks, step, port, contrast) as server:
         print(server.url, flush=True)
         print("plait: serving this recording on this machine only; Ctrl-C ends it", file=sys.stderr)
         if opened:

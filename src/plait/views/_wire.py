@@ -11,6 +11,7 @@ import base64
 import json
 import zlib
 from collections.abc import Iterable, Sequence
+from operator import sub
 from typing import Any
 
 from plait.graph._fold import fold
@@ -49,6 +50,12 @@ class Table:
         """The number; -1 for None and the empty string."""
         return -1 if item is None or item == "" else self(item)
 
+    def column(self, items: Iterable[Any]) -> list[int]:
+        """The numbers of many, `maybe` of each."""
+        listed = list(items)
+        known = {item: self.maybe(item) for item in dict.fromkeys(listed)}
+        return list(map(known.__getitem__, listed))
+
     @property
     def items(self) -> list[Any]:
         """What was numbered, in order."""
@@ -72,11 +79,8 @@ def differences(numbers: Iterable[int]) -> list[int]:
     >>> differences([3, 5, 5, 4])
     [3, 2, 0, -1]
     """
-    found, last = [], 0
-    for number in numbers:
-        found.append(number - last)
-        last = number
-    return found
+    listed = list(numbers)
+    return list(map(sub, listed, [0, *listed[:-1]]))
 
 
 def graph_wire(graph: Graph, durations: Sequence[int] | None = None, samples: Sequence[Sample] = ()) -> Columns:
@@ -109,16 +113,21 @@ def _or(number: int | None) -> int:
     return -1 if number is None else number
 
 
+def _whole(numbers: Iterable[int | None]) -> list[int]:
+    """-1 for None."""
+    return [-1 if number is None else number for number in numbers]
+
+
 def _nodes(graph: Graph, text: Table) -> Columns:
+    nodes = graph.nodes
     kept = saved_by_node(graph)
-    ops = {op: text(op_name(op)) for op in dict.fromkeys(node.op for node in graph.nodes)}
-    arguments, positions, saved, writes = [], [], [], []
-    for node in graph.nodes:
+    ops = {op: text(op_name(op)) for op in dict.fromkeys([node.op for node in nodes])}
+    arguments: list[int] = []
+    saved: list[int] = []
+    for node in nodes:
         # An argument as its distance from the first value of its own node: the same in every round.
         first = node.outputs[0] if node.outputs else 0
-        for edge in node.inputs:
-            arguments.append(first - edge.value)
-            positions.append(text(edge.position))
+        arguments += [first - edge.value for edge in node.inputs]
         for item in node.saved:
             saved += [
                 text(item.name),
@@ -126,38 +135,36 @@ def _nodes(graph: Graph, text: Table) -> Columns:
                 item.nbytes,
                 1 + (item.value is None),
             ]
-        for value in node.writes:
-            writes.append([node.id, value])
     return {
-        "op": [ops[node.op] for node in graph.nodes],
-        "site": differences(_or(node.site) for node in graph.nodes),
-        "scope": [_or(node.scope) for node in graph.nodes],
-        "region": differences(_or(node.region) for node in graph.nodes),
-        "arguments": [text.maybe(node.arguments) for node in graph.nodes],
-        "cut": [text.maybe(node.cut) for node in graph.nodes],
-        "flags": [(node.kind == "input") + 2 * (not node.grad_mode) + 4 * node.in_backward for node in graph.nodes],
-        "inputs": [len(node.inputs) for node in graph.nodes],
+        "op": [ops[node.op] for node in nodes],
+        "site": differences(_whole([node.site for node in nodes])),
+        "scope": _whole([node.scope for node in nodes]),
+        "region": differences(_whole([node.region for node in nodes])),
+        "arguments": text.column([node.arguments for node in nodes]),
+        "cut": text.column([node.cut for node in nodes]),
+        "flags": [(node.kind == "input") + 2 * (not node.grad_mode) + 4 * node.in_backward for node in nodes],
+        "inputs": [len(node.inputs) for node in nodes],
         "input_value": arguments,
-        "input_position": positions,
-        "saved": [len(node.saved) for node in graph.nodes],
+        "input_position": text.column([edge.position for node in nodes for edge in node.inputs]),
+        "saved": [len(node.saved) for node in nodes],
         "saved_items": saved,
-        "kept": [kept.get(node.id, 0) for node in graph.nodes],
-        "writes": writes,
+        "kept": [kept.get(node.id, 0) for node in nodes],
+        "writes": [[node.id, value] for node in nodes for value in node.writes],
     }
 
 
 def _values(graph: Graph, text: Table, types: Table) -> Columns:
     values = graph.values
     return {
-        "node": differences(value.node for value in values),
+        "node": differences([value.node for value in values]),
         "output": [value.output for value in values],
-        "type": [types((v.dtype, v.shape, v.device, v.requires_grad, v.leaf)) for v in values],
-        "name": [text.maybe(value.name) for value in values],
+        "type": types.column([(v.dtype, v.shape, v.device, v.requires_grad, v.leaf) for v in values]),
+        "name": text.column([value.name for value in values]),
         # Where None, one more than can be: no value comes after itself.
         "base": [0 if value.base is None else value.id - value.base for value in values],
         "previous": [0 if value.previous is None else value.id - value.previous for value in values],
         "version": [value.version for value in values],
-        "grad_fn": differences(_or(value.grad_fn) for value in values),
+        "grad_fn": differences(_whole([value.grad_fn for value in values])),
     }
 
 
@@ -168,9 +175,9 @@ def _grads(graph: Graph, text: Table) -> Columns:
             parents.append(0 if parent is None else grad.id - parent[0])
             numbers.append(-1 if parent is None else parent[1])
     return {
-        "name": [text(grad.name) for grad in graph.backward_nodes],
-        "node": differences(grad.node for grad in graph.backward_nodes),
-        "leaf": [_or(grad.leaf) for grad in graph.backward_nodes],
+        "name": text.column([grad.name for grad in graph.backward_nodes]),
+        "node": differences([grad.node for grad in graph.backward_nodes]),
+        "leaf": _whole([grad.leaf for grad in graph.backward_nodes]),
         "parents": [len(grad.parents) for grad in graph.backward_nodes],
         "parent": parents,
         "parent_input": numbers,
@@ -183,8 +190,8 @@ def _decisions(graph: Graph, text: Table) -> Columns:
         "how": [text(each.how) for each in decisions],
         "value": differences(each.value for each in decisions),
         "after": differences(each.after for each in decisions),
-        "site": differences(_or(each.site) for each in decisions),
-        "region": differences(_or(each.region) for each in decisions),
+        "site": differences(_whole([each.site for each in decisions])),
+        "region": differences(_whole([each.region for each in decisions])),
         "outcome": [_OUTCOMES[each.outcome] for each in decisions],
         "comparison": [text.maybe(each.comparison) for each in decisions],
     }
@@ -196,7 +203,7 @@ def _regions(graph: Graph, text: Table) -> Columns:
         "parent": [0 if each.parent is None else each.id - each.parent for each in regions],
         "kind": [REGION_KINDS.index(each.kind) for each in regions],
         "label": [text.maybe(each.label) for each in regions],
-        "site": differences(_or(each.site) for each in regions),
+        "site": differences(_whole([each.site for each in regions])),
         "line": differences(each.line for each in regions),
         "index": [each.index for each in regions],
         "trips": [_or(each.trips) for each in regions],

@@ -23,8 +23,9 @@ Sources: ronghuaiyang/arcface-pytorch#56; PyTorch forums.
 
 from collections.abc import Iterator
 
+from plait.graph import Node
 from plait.rules._case import Case, Run
-from plait.rules._cuts import cuts_above, why_cut
+from plait.rules._cuts import NUMBERS, Cut, cuts_above, why_cut
 from plait.rules._failures import of_cause
 from plait.rules._rule import Finding
 from plait.rules._words import at, name, says
@@ -42,15 +43,16 @@ def check(case: Case) -> Iterator[Finding | None]:
         for root in each.roots:
             # A result that needed no gradient when it was made and does now: somebody has made it a leaf.
             value, born = graph.values[root], graph.values[case.first(root)]
+            made_of_number = born.requires_grad and value.leaf and not case.maker(born.id).inputs
             if (
-                born.requires_grad
+                (born.requires_grad and not made_of_number)
                 or (value.requires_grad and not value.leaf)
                 or case.failed(each)
                 or each.how != "backward"
             ):
                 continue
             maker = case.maker(case.first(root))
-            cuts = cuts_above(case, maker.id)
+            cuts = _last_read(case, maker) if made_of_number else cuts_above(case, maker.id)
             if maker.kind == "op" and cuts:
                 cut = cuts[0]
                 yield case.finding(
@@ -62,3 +64,14 @@ def check(case: Case) -> Iterator[Finding | None]:
                     " error.",
                     [cut.node, maker], ("cut", cut.site), ("made", case.site(maker)), ("backward", case.site(each)),
                 )  # fmt: skip
+
+
+def _last_read(case: Case, maker: Node) -> list[Cut]:
+    """The last number of something trained that was read before a leaf of one number was made."""
+    if case.graph.values[maker.outputs[0]].shape not in ((), (1,)):
+        return []
+    for decision in reversed(case.graph.decisions):
+        made = case.maker(decision.value)
+        if decision.after <= maker.id and decision.how in NUMBERS and case.trained[made.id]:
+            return [Cut(made, "read", case.site(decision), decision)]
+    return []

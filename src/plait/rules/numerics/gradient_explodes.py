@@ -32,10 +32,24 @@ JUMP = 1e6
 
 
 def check(case: Case) -> Iterator[Finding | None]:
-    """Operation by operation, then loop by loop."""
+    """Loop by loop, then operation by operation: a state that explodes makes every later operation steep."""
     if not case.graph.backwards:
         return
     known = elements(case)
+    found = growth(case, known)
+    if found is not None and found.factor > 1.5 and found.total > JUMP:
+        yield case.finding(
+            f"the gradient grows {found.factor:.2g} times in every round of `{found.header}`,"
+            f" {number(found.total)} times"
+            f" over {found.rounds} rounds ({says(case.graph, found.node)}{at(case.site(found.node))}).",
+            "Early rounds get gradients that drown everything else, and one update destroys the weights.",
+            "Clip the gradient norm, cut the loop into windows, or keep the recurrent matrix near orthogonal.",
+            [found.node],
+            ("grows", case.site(found.node)),
+            factor=found.factor,
+            rounds=found.rounds,
+        )
+        return
     for node, before, after, value in _jumps(case, known):
         yield case.finding(
             f"the gradient jumps from {number(before)} to {number(after)} in the backward of {says(case.graph, node)}"
@@ -53,19 +67,6 @@ def check(case: Case) -> Iterator[Finding | None]:
             after=after,
         )
         return
-    found = growth(case, known)
-    if found is not None and found.factor > 1.5 and found.total > JUMP:
-        yield case.finding(
-            f"the gradient grows {found.factor:.2g} times in every round of `{found.header}`,"
-            f" {number(found.total)} times"
-            f" over {found.rounds} rounds ({says(case.graph, found.node)}{at(case.site(found.node))}).",
-            "Early rounds get gradients that drown everything else, and one update destroys the weights.",
-            "Clip the gradient norm, cut the loop into windows, or keep the recurrent matrix near orthogonal.",
-            [found.node],
-            ("grows", case.site(found.node)),
-            factor=found.factor,
-            rounds=found.rounds,
-        )
 
 
 def _scaled(case: Case, node: Node) -> bool:

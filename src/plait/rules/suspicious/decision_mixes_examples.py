@@ -34,13 +34,16 @@ from plait.rules._words import at, code, leaves_loop, name, op_name, says
 def check(case: Case) -> Iterator[Finding | None]:
     """Every decision of the step, once a line."""
     seen: set[int] = set()
+    reduces = _full_reductions(case) if case.graph.decisions else frozenset()
+    if not reduces:
+        return
     for decision in case.graph.decisions:
         if decision.site is None or decision.site in seen or decision.how not in ("bool", "item", "float", "int"):
             continue
         site = case.site(decision)
         if site is None or site.test is None or site.test.kind in ("assert", "filter"):
             continue
-        for reduction in _reductions(case, decision):
+        for reduction in _reductions(case, decision, reduces):
             victim = _victim(case, decision, reduction)
             if victim is not None:
                 seen.add(decision.site)
@@ -48,23 +51,29 @@ def check(case: Case) -> Iterator[Finding | None]:
                 break
 
 
-def _reductions(case: Case, decision: Decision) -> list[Node]:
+def _full_reductions(case: Case) -> frozenset[int]:
+    """The nodes that reduce over all rows: worked out once, as every decision looks at the nodes above it."""
+    return frozenset(node.id for node in case.graph.nodes if full_reduction(case, node))
+
+
+def _reductions(case: Case, decision: Decision, reduces: frozenset[int]) -> list[Node]:
     """The reductions over rows that decide, nearest first."""
     found: list[Node] = []
+    nodes, sources = case.graph.nodes, case.sources
     stack, seen = [case.maker(decision.value).id], set[int]()
-    while stack:
+    while stack and len(seen) <= 40:
         number = stack.pop()
-        if number in seen or len(seen) > 40:
+        if number in seen:
             continue
         seen.add(number)
-        node = case.graph.nodes[number]
+        node = nodes[number]
         if node.kind != "op":
             continue
-        if full_reduction(case, node):
+        if number in reduces:
             found.append(node)
             if op_name(node.op) not in FLAGS:
                 continue
-        stack += sorted(case.sources[number])
+        stack += sorted(sources[number])
     return found
 
 

@@ -1,7 +1,7 @@
 """Padding takes part in a result.
 
-What it finds: sequences of different length that were padded, and then the last step of every row, a mean, batch
-statistics or attention taken over the padded dimension, without a mask.
+What it finds: sequences of different length that were padded, and then the last step of every row, a mean, a sum, a
+maximum, a loss, batch statistics or attention taken over the padded dimension, without a mask.
 
 Why it matters: the result of one example depends on how long its neighbours are. Nothing is raised.
 
@@ -30,6 +30,9 @@ from plait.rules._padding import Padding, padded_values
 from plait.rules._rule import Finding
 from plait.rules._words import at, name, says
 
+_LARGEST = {"max", "min", "amax", "amin", "logsumexp"}
+_LOSSES = {"mse_loss", "l1_loss", "smooth_l1_loss", "huber_loss", "binary_cross_entropy",
+           "binary_cross_entropy_with_logits"}  # fmt: skip
 _NORMS = {"batch_norm", "instance_norm"}
 _RECURRENT = {"rnn_tanh", "rnn_relu", "lstm", "gru"}
 
@@ -72,6 +75,13 @@ def _reads(case: Case, node: Node, value: int, padding: Padding) -> str | None:
         dim = _last(node, len(shape))
         return "takes the last step of" if dim in padding.dims else None
     if op in ("mean", "nanmean") and padding.dims & _reduced(node, shape, out):
+        return "averages over the padded steps of"
+    if op in _LARGEST and out and padding.strong and padding.dims & _reduced(node, shape, out):
+        return "also looks at the padded steps of"
+    if op == "sum" and out and padding.strong and not padding.zero and padding.dims & _reduced(node, shape, out):
+        return "adds up the padded steps of"
+    whole = op in _LOSSES and not out and "'sum'" not in node.arguments
+    if whole and padding.strong and len(shape) > 1 and all(edge.position != "weight" for edge in node.inputs):
         return "averages over the padded steps of"
     if op in _NORMS and len(shape) >= 3 and padding.dims - {1} and case.graph.values[value].dtype.startswith("f"):
         return "takes its statistics over the padded steps of"

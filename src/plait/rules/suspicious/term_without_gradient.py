@@ -23,7 +23,7 @@ from collections.abc import Iterator
 
 from plait.graph import Node, Site
 from plait.rules._case import Case
-from plait.rules._cuts import cuts_above, why_cut
+from plait.rules._cuts import cuts_above, switch_of, why_cut
 from plait.rules._rule import Finding
 from plait.rules._terms import terms
 from plait.rules._words import at, name, says
@@ -48,13 +48,15 @@ def check(case: Case) -> Iterator[Finding | None]:
                 if not cuts:
                     continue
                 cut = cuts[0]
+                switch = switch_of(case, cut)
                 yield case.finding(
                     f"the term {name(graph, term)}{at(case.site(maker))} of the loss {name(graph, root)} gives no"
-                    f" gradient: its path ends at {_what(case, cut.node, cut.site)}, where {why_cut(cut)}.",
+                    f" gradient: its path ends at {_what(case, cut.node, cut.site)}, where {why_cut(cut)}"
+                    f"{at(switch)}.",
                     f"The other {'terms train' if alive > 1 else 'term trains'}, so nothing is raised; this one has"
                     " no effect on any parameter.",
                     _cure(cut.kind),
-                    [cut.node, maker], ("cut", cut.site), ("term", case.site(maker)),
+                    [cut.node, maker], ("cut", cut.site), ("switched off", switch), ("term", case.site(maker)),
                     ("backward", case.site(backward)), terms=len(parts), dead=len(parts) - alive,
                 )  # fmt: skip
 

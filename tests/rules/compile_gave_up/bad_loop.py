@@ -1,0 +1,14 @@
+# compile-gave-up: expected at line 9
+import torch
+
+
+@torch.compile(backend="eager")
+def grow(x):
+    for _ in range(4):
+        x = x * 1.5
+        if x.norm() > 10:
+            x = x / 10
+    return x
+
+
+grow(torch.ones(3))

@@ -75,7 +75,7 @@ CASES: dict[str, tuple[Callable[..., Any], str]] = {
     ),
     "attribute": (
         Remembers(),
-        rf"keeps a value of one example in `last` of Remembers.*{HERE}, example 2\), which.*pass it on",
+        rf"keeps a value of one example in `last` of Remembers.*{HERE}, example 2\), which all examples share; pass it",
     ),
     "cache": (caches, rf"example 1 uses a value that example 0 made \(.*{HERE}, example 1\).*return the value instead"),
     "random": (

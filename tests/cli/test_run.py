@@ -9,6 +9,7 @@ import signal
 import sqlite3
 import subprocess
 import sys
+import sysconfig
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -612,3 +613,18 @@ def test_whatever_happens_to_the_report_the_exit_status_is_the_programs(source: 
     done = plait("s.py")
     assert done[:2] == (6, "ran\n")
     assert "Traceback" not in done.err
+
+
+def test_the_command_itself_is_no_part_of_the_program(tmp_path: Path) -> None:
+    command = Path(sysconfig.get_path("scripts"), "plait")
+    if not command.exists():
+        pytest.skip("plait is not installed as a command here")
+    (tmp_path / "program.py").write_text("import torch\n\ndef main():\n    torch.ones(2).sum().item()\n\nmain()\n")
+    done = subprocess.run(
+        [str(command), "run", "-q", "program.py"], cwd=tmp_path, capture_output=True, text=True, check=False,
+        env=ENVIRONMENT,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    with load(tmp_path / "program.plait") as recording:
+        frames = [region.label for region in recording.graph.regions if region.kind == "frame"]
+    assert frames == ["<module>", "main"]

@@ -89,7 +89,7 @@ function digest(words: Words, fold: Fold): string[] {
     if (inside.kind === "op") {
       ops += words.counts[next]!;
       if (names.length < 5 && names[names.length - 1] !== inside.label) names.push(inside.label);
-    } else if (inside.kind === "decision") decisions += words.counts[next]!;
+    } else if (decides(words.graph, words.sites, next)) decisions += words.counts[next]!;
     for (let k = inside.children.length - 1; k >= 0; k--) stack.push(inside.children[k]!);
   }
   const many = [plural(ops, "op"), decisions > 0 ? plural(decisions, "decision") : ""].filter(Boolean).join(", ");

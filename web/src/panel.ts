@@ -6,7 +6,7 @@ import type { Fold } from "./graph";
 import type { GraphView } from "./graphview";
 import { normCurve } from "./heat";
 import { countShown, shownRegions } from "./folds";
-import { outcomesOf } from "./outcomes";
+import { decides, outcomesOf } from "./outcomes";
 import { snippet } from "./snippet";
 import type { State } from "./state";
 import { real } from "./wire";
@@ -49,7 +49,12 @@ export class Panel {
     const { steps } = app.store.head;
     const { graph, step, number: graphNumber } = shown!;
     const ops = graph.wire.nodes.flags.filter((flag) => (flag & 1) === 0).length;
-    const rows: [string, Child][] = [["graph", `${graphNumber}, ${plural(ops, "op")}, ${plural(graph.size - ops, "input")}, ${plural(graph.wire.decisions.how.length, "decision")}`]];
+    const all = graph.wire.decisions.how.length;
+    let made = 0;
+    for (let k = 0; k < all; k++) if (decides(graph, app.store.sites, graph.foldOfDecision[k]!)) made += 1;
+    const parts = [`${graphNumber}`, plural(ops, "op"), plural(graph.size - ops, "input"), plural(made, "decision")];
+    if (all > made) parts.push(`${plural(all - made, "value")} only read`);
+    const rows: [string, Child][] = [["graph", parts.join(", ")]];
     const loss = real(steps.loss[step]);
     if (loss !== null) rows.push(["loss", number(loss)]);
     const norm = real(steps.grad_norm[step]);
@@ -112,7 +117,7 @@ export class Panel {
     for (let next = stack.pop(); next !== undefined; next = stack.pop()) {
       const inside = graph.folds[next]!;
       stack.push(...inside.children);
-      if (inside.kind === "decision") decisions += inside.members.length;
+      if (decides(graph, this.view.app.store.sites, next)) decisions += inside.members.length;
       if (inside.kind !== "op") continue;
       ops += inside.members.length;
       for (const member of inside.members) {

@@ -33,6 +33,7 @@ _QUIET_FILES = (
     _TORCH + os.path.join("autograd", "__init__.py"),  # the ones that a backward pass starts from
     _OURS,  # our own hooks
 )
+_LAUNCHER: Final = os.path.join(os.path.realpath(sysconfig.get_path("scripts")), "plait")  # what starts `plait run`
 _PASSES_ON = {"run", "recorded"}  # of `Record`: what they call is the program's
 _SITE_PACKAGES = os.sep + "site-packages" + os.sep
 _STANDARD = tuple(
@@ -121,7 +122,8 @@ class Sites:
             return True
         if _SITE_PACKAGES in name and any(each in name for each in _SHELLS):
             return True
-        return os.path.realpath(name).startswith(_STANDARD) and _SITE_PACKAGES not in name
+        real = os.path.realpath(name)
+        return real == _LAUNCHER or (real.startswith(_STANDARD) and _SITE_PACKAGES not in name)
 
     def learn(self, code: CodeType, offset: int) -> int:
         """The number of a place that was not seen before."""

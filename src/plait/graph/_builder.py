@@ -94,8 +94,6 @@ class GraphBuilder:
     def _take(self, number: int, row: Row) -> None:
         same = self._same.get(self._place, False)
         match row:
-            case OpRow():
-                self._op(number, row, self._regions.at(row.site, same))
             case InputRow():
                 self._input(number, row)
             case ReadRow():
@@ -137,8 +135,13 @@ class GraphBuilder:
         # Which rows are one execution of their place shows only in what follows them.
         moves = {number: _move(row) for number, row in dict(self._rows).items()}
         self._same = executions(moves[number] for number, _ in self._rows)
+        same, at = self._same.get, self._regions.at
         for number, row in self._rows:
-            self._take(number, row)
+            if type(row) is OpRow:  # nearly all of them
+                self._op(number, row, at(row.site, same(self._place, False)))
+                self._place += 1
+            else:
+                self._take(number, row)
         regions = self._regions.finish()
         with_sites = (self._nodes, self._decisions, self._backwards, self._modes, self._events, regions)
         used_sites = {item.site for items in with_sites for item in items}

@@ -145,7 +145,7 @@ class Lazy(LazyBase):
     def shape(self) -> torch.Size:
         rt = local.rt
         if rt is not None and rt.tracing:
-            from plait.batching._dispatch import traced_shape
+            from plait.batching._trace import traced_shape
 
             return traced_shape(rt, self)  # type: ignore[no-any-return]
         return self.meta.shape
@@ -379,7 +379,7 @@ if not NATIVE:
 
 
 def len_of(x: Lazy) -> int:
-    from plait.batching._dispatch import traced_len
+    from plait.batching._trace import traced_len
 
     rt = local.rt
     return traced_len(rt, x) if rt is not None and rt.tracing else x.meta.shape[0]

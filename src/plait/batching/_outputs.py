@@ -9,10 +9,10 @@ import torch
 from torch import Tensor
 
 from plait import _torch as private
-from plait.batching._dispatch import fresh
 from plait.batching._lazy import INPUT, BatchError, Const, Lazy
 from plait.batching._meta import Space
 from plait.batching._replay import replay
+from plait.batching._writes import fresh
 
 if TYPE_CHECKING:
     from plait.batching._execute import Executor

@@ -13,26 +13,18 @@ from plait._watch import BatchWatch
 from plait.batching._build import SMALL, LaneRows, build, fast_key
 from plait.batching._core_choice import Core, Entry
 from plait.batching._current import SIZE_DEPENDS, Runtime
-from plait.batching._dispatch import (
-    _TRAINS,
-    _row_chain,
-    call,
-    fresh,
-    function_of,
-    has_lazy,
-    refuse,
-    shared_source,
-    site,
-    site_key,
-    unwrap,
-)
+from plait.batching._dispatch import call
 from plait.batching._execute import Executor
 from plait.batching._lazy import INPUT, Alias, BatchError, Const, Lazy, Written
 from plait.batching._meta import Meta, Space, meta_of
+from plait.batching._names import TRAINS, function_of
 from plait.batching._report import Report
 from plait.batching._schedule import components
+from plait.batching._shared import has_lazy, shared_source, unwrap
 from plait.batching._signature import Sig, scalar_key
+from plait.batching._site import refuse, site, site_key
 from plait.batching._trace import shares_memory
+from plait.batching._writes import fresh, row_chain
 
 # Positions that hold weights: the tensor itself is part of the signature.  Anywhere else a shared tensor becomes a row.
 WEIGHTS: dict[str, frozenset[int]] = {
@@ -380,7 +372,7 @@ class LaneRuntime(Runtime, LaneRows):
         meta = meta_of((count, *inner) if lead else inner, m.dtype, m.device, tracks, lead)
         view = Lazy(x.slot + at, meta, self.lane, root)
         if m.tracks and not tracks:
-            view.extra = Alias(root, _row_chain(view, root), 0, False)
+            view.extra = Alias(root, row_chain(view, root), 0, False)
         return view
 
     def _split(self, name: str, x: Lazy, root: Lazy, how: Any) -> Any:
@@ -546,7 +538,7 @@ class LaneRuntime(Runtime, LaneRows):
                 "native_dropout",
             )
             and type(args[0]) is Lazy
-            and _TRAINS.get(name)
+            and TRAINS.get(name)
         ):
             x, p = args[0], args[1] if len(args) > 1 else kwargs.get("p", 0.5)
             with private.DisableTorchFunction():

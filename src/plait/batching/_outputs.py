@@ -127,7 +127,7 @@ def as_row(rt: LaneRuntime, x: Any, lane: int) -> Lazy:
         if type(x.extra) is Const:
             return rt.promote(x.extra.tensor)
         if x.lane != lane:
-            rt._foreign(x)
+            rt.foreign(x)
         if x.extra is not None and x.extra is not INPUT:
             fresh(rt, x)
         return x

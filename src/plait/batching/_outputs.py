@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from plait import _torch as private
+from plait.batching._backward import backward
 from plait.batching._lazy import INPUT, BatchError, Const, Lazy
 from plait.batching._meta import Space
 from plait.batching._replay import replay
@@ -87,7 +88,7 @@ class _Holder:
             if g is not None and o.tracks:
                 index, g = o.index, g.reshape(-1, *o.space.inner)
                 seeds.append((o.space, index, g) if o.live is None else (o.space, index[o.live], g[o.live]))
-        rows, shared = ex.backward(seeds)
+        rows, shared = backward(ex, seeds)
         res: list[Tensor | None] = []
         for t, key, need in zip(leaves, self.order, needs):
             if not need:

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from plait.batching._program import Rows
 
 if TYPE_CHECKING:
-    from plait.batching._execute import Accumulator
+    from plait.batching._backward import Accumulator
 
 aten = torch.ops.aten
 

@@ -13,6 +13,7 @@ from plait.batching._lazy import Const, Lazy, _call
 from plait.batching._program import NoRule
 from plait.batching._trace import Abort, Tracer
 from plait.batching.kernels import rnn
+from plait.batching.kernels._rnn_plain import plain_rnn
 
 if TYPE_CHECKING:
     from plait.batching._runtime import LaneRuntime
@@ -85,7 +86,7 @@ def call_rnn(rt: LaneRuntime, m: nn.RNNBase, args: Args, kwargs: Kwargs) -> Any:
             outs.append((expected, x.dtype))
         res = t.op(
             "rnn",
-            rnn.plain(cfg, bool(states)),
+            plain_rnn(cfg, bool(states)),
             [*syms, *ws],
             outs,
             (cfg.key, bool(states)),

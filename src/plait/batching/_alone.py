@@ -9,7 +9,8 @@ from torch import Tensor
 
 from plait import _torch as private
 from plait.batching._current import SIZE_DEPENDS
-from plait.batching._lazy import Const, Lazy
+from plait.batching._lazy import Lazy
+from plait.batching._marks import Const
 
 if TYPE_CHECKING:
     from plait.batching._runtime import LaneRuntime

@@ -9,7 +9,8 @@ from torch import Tensor
 
 from plait import _torch as private
 from plait.batching._build import SMALL
-from plait.batching._lazy import Const, Lazy
+from plait.batching._lazy import Lazy
+from plait.batching._marks import Const
 from plait.batching._meta import meta_of
 from plait.batching._signature import scalar_key
 from plait.batching._trace import shares_memory

@@ -10,7 +10,8 @@ from torch import Tensor
 
 from plait import _torch as private
 from plait.batching._backward import backward
-from plait.batching._lazy import INPUT, BatchError, Const, Lazy
+from plait.batching._lazy import BatchError, Lazy
+from plait.batching._marks import INPUT, Const
 from plait.batching._meta import Space
 from plait.batching._replay import replay
 from plait.batching._writes import fresh

@@ -9,7 +9,8 @@ from torch import Tensor
 
 from plait.batching._build import SMALL
 from plait.batching._core_choice import Entry
-from plait.batching._lazy import INPUT, Alias, Const, Lazy, Written
+from plait.batching._lazy import Lazy
+from plait.batching._marks import INPUT, Alias, Const, Written
 from plait.batching._meta import meta_of
 from plait.batching._writes import fresh, row_chain
 

@@ -16,7 +16,8 @@ from plait.batching._constants import const, shared_call
 from plait.batching._core_choice import Core, Entry
 from plait.batching._current import Runtime
 from plait.batching._execute import Executor
-from plait.batching._lazy import INPUT, Const, Lazy
+from plait.batching._lazy import Lazy
+from plait.batching._marks import INPUT, Const
 from plait.batching._meta import Meta, Space, meta_of
 from plait.batching._names import function_of
 from plait.batching._random import random_call

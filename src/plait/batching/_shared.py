@@ -7,7 +7,8 @@ from typing import Any
 from torch import Tensor
 
 from plait.batching._current import Runtime
-from plait.batching._lazy import Const, Lazy
+from plait.batching._lazy import Lazy
+from plait.batching._marks import Const
 from plait.batching._names import function_of
 from plait.batching._site import refuse
 

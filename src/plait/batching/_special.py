@@ -10,7 +10,8 @@ from torch import Tensor
 
 from plait import _torch as private
 from plait.batching._current import Runtime
-from plait.batching._lazy import INPUT, Alias, Const, Lazy
+from plait.batching._lazy import Lazy
+from plait.batching._marks import INPUT, Alias, Const
 from plait.batching._shared import Args, Kwargs, has_lazy, plain, unwrap
 from plait.batching._site import refuse
 from plait.batching._views import is_advanced, is_mask, spelled_out, view

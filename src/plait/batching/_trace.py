@@ -11,7 +11,8 @@ from torch import Tensor
 
 from plait import _torch as private
 from plait.batching import _current
-from plait.batching._lazy import Const, Lazy
+from plait.batching._lazy import Lazy
+from plait.batching._marks import Const
 from plait.batching._meta import Meta, meta_of
 from plait.batching._names import function_of
 from plait.batching._program import Instr, NoRule, Program, Val

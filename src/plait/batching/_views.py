@@ -8,7 +8,8 @@ import torch
 from torch import Tensor
 
 from plait.batching._current import Runtime
-from plait.batching._lazy import INPUT, Alias, Const, Lazy, Written
+from plait.batching._lazy import Lazy
+from plait.batching._marks import INPUT, Alias, Const, Written
 from plait.batching._shared import Args, Kwargs, has_lazy
 from plait.batching._writes import fresh, row_chain
 

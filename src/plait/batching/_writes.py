@@ -8,7 +8,8 @@ import torch
 
 from plait.batching._core_choice import Test
 from plait.batching._current import Runtime
-from plait.batching._lazy import INPUT, Alias, Const, Lazy, Written
+from plait.batching._lazy import Lazy
+from plait.batching._marks import INPUT, Alias, Const, Written
 from plait.batching._names import MAYBE_COPY
 from plait.batching._site import refuse
 

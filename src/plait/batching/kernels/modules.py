@@ -9,7 +9,8 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from plait import _torch as private
-from plait.batching._lazy import Const, Lazy, _call
+from plait.batching._lazy import Lazy, _call
+from plait.batching._marks import Const
 from plait.batching._program import NoRule
 from plait.batching._trace import Abort, Tracer
 from plait.batching.kernels import rnn

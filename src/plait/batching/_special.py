@@ -89,7 +89,7 @@ def _method(name: str) -> Special:
     return read
 
 
-def _index_scalar(rt: Runtime, args: Args, kwargs: Kwargs) -> Any:
+def _getitem(rt: Runtime, args: Args, kwargs: Kwargs) -> Any:
     x = args[0]
     if type(x) is Lazy and type(x.extra) is not Const:
         if type(args[1]) is int and rt.core is not None and (x.extra is None or x.extra is INPUT):
@@ -179,7 +179,7 @@ def _where(rt: Runtime, args: Args, kwargs: Kwargs) -> Any:
 
 BY_NAME: dict[str, Special] = {
     "__setitem__": _setitem,
-    "__getitem__": _index_scalar,
+    "__getitem__": _getitem,
     "size": _size,
     "dim": lambda rt, a, k: len(a[0].shape),
     "numel": _numel,

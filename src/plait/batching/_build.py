@@ -11,7 +11,8 @@ from torch import Tensor, nn
 from plait import _torch as private
 from plait.batching._core_choice import Entry
 from plait.batching._current import local
-from plait.batching._lazy import Const, Lazy
+from plait.batching._lazy import Lazy
+from plait.batching._marks import Const
 from plait.batching._meta import Meta, meta_of
 from plait.batching._program import NoRule, Program
 from plait.batching._signature import Sig, scalar_key

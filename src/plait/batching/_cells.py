@@ -16,7 +16,8 @@ from plait import _torch as private
 from plait.batching._build import build_call, fast_key
 from plait.batching._core_choice import CellBase, ModuleCall
 from plait.batching._current import local
-from plait.batching._lazy import INPUT, BatchError, Lazy
+from plait.batching._lazy import BatchError, Lazy
+from plait.batching._marks import INPUT
 from plait.batching._program import NoRule
 from plait.batching._trace import Abort, CellError
 from plait.batching.kernels.modules import RAGGED_MODULES

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
-import torch
-from torch import Tensor
-
-from plait.batching._program import Instr, Program, Rows
+from plait.batching._program import Instr, Program
 from plait.batching.kernels._table import Slot
 
-aten = torch.ops.aten
 ACTS = ("sigmoid", "tanh", "relu")
+# How the gradient goes back through an activation that was done in place.
+BACK = {
+    "sigmoid": "sigmoid_back({g}, {y}, grad_input={out})",
+    "tanh": "tanh_back({g}, {y}, grad_input={out})",
+    "relu": "relu_back({g}, {y}, 0, grad_input={out})",
+}
 
 
 class Unsupported(Exception):
@@ -29,7 +32,7 @@ class Grad:
 
 
 class Writer:
-    """State while one program is written; the rules in `kernels/_vjp.py` talk to it."""
+    """State while one program is written; the rules in `kernels/vjp` talk to it."""
 
     def __init__(self, p: Program, rules: dict[str, Any], given: tuple[bool, ...] | None = None) -> None:
         self.given = given
@@ -312,8 +315,6 @@ class Writer:
         text = "\n".join(self.bwd)
         made = {f"v{v}" for v in p.ins} | {f"v{o}" for i in p.code for o in i.outs} | set(self.saved_extra)
         hidden = {f"v{q[3]}" for pieces in self.gates.values() for q in pieces}
-        import re
-
         for w in re.findall(r"\b[vx]\d+(?:_\d+)?\b", text):
             if w in made and w not in hidden:
                 names.add(w)
@@ -352,88 +353,5 @@ class Writer:
 
     def _used_before_open(self, a: int) -> bool:
         opened = next((k for k, s in enumerate(self.bwd) if s.startswith(f"g{a} = empty_like")), len(self.bwd))
-        import re
-
         before = set(re.findall(r"\bv\d+\b", "\n".join(self.bwd[:opened])))
         return any(f"v{q[3]}" in before for q in self.gates[a])
-
-
-BACK = {
-    "sigmoid": "sigmoid_back({g}, {y}, grad_input={out})",
-    "tanh": "tanh_back({g}, {y}, grad_input={out})",
-    "relu": "relu_back({g}, {y}, 0, grad_input={out})",
-}
-
-
-def _cross_entropy(a: Tensor, y: Tensor, skip: int) -> tuple[Tensor, Tensor]:
-    p = torch.log_softmax(a, -1)
-    return aten.nll_loss_nd(p, y, None, 0, skip), p
-
-
-def _cross_entropy_back(g: Tensor, p: Tensor, y: Tensor, skip: int) -> Tensor:
-    d = p.exp()
-    safe = y.clamp(min=0).unsqueeze(-1) if skip < 0 else y.unsqueeze(-1)
-    d.scatter_add_(-1, safe, torch.full_like(safe, -1, dtype=d.dtype))
-    g = torch.where(y == skip, 0.0, g) if skip != -100 or bool((y == skip).any()) else g
-    return d.mul_(g.unsqueeze(-1))
-
-
-def _cut(shape: torch.Size, g: Tensor, d: int, start: int, length: int) -> Tensor:
-    z = g.new_zeros(shape)
-    z.narrow(d, start, length).copy_(g)
-    return z
-
-
-def _put(shape: torch.Size, g: Tensor, d: int, i: int) -> Tensor:
-    z = g.new_zeros(shape)
-    z.select(d, i).copy_(g)
-    return z
-
-
-def _segment_spread(ctx: Rows, g: Tensor, mean: bool) -> Tensor:
-    k = ctx.equal
-    if k == 1:
-        return g
-    if mean:
-        g = g / ctx.sizes.to(g.dtype).view(-1, *(1,) * (g.dim() - 1))
-    if k > 0:
-        return g.unsqueeze(1).expand(g.shape[0], k, *g.shape[1:]).reshape(-1, *g.shape[1:])
-    return g.index_select(0, ctx.owner)
-
-
-def _segment_total(ctx: Rows, g: Tensor) -> Tensor:
-    from plait.batching.kernels.reductions import segment_sum
-
-    return segment_sum(ctx, g)
-
-
-ENV: dict[str, Any] = {
-    "torch": torch,
-    "addmm": torch.addmm,
-    "mm": torch.mm,
-    "add": torch.add,
-    "sub": torch.sub,
-    "mul": torch.mul,
-    "div": torch.div,
-    "neg": torch.neg,
-    "matmul": torch.matmul,
-    "linear": torch.nn.functional.linear,
-    "empty_like": torch.empty_like,
-    "sigmoid_backward": aten.sigmoid_backward,
-    "tanh_backward": aten.tanh_backward,
-    "threshold_backward": aten.threshold_backward,
-    "sigmoid_back": aten.sigmoid_backward.grad_input,
-    "tanh_back": aten.tanh_backward.grad_input,
-    "relu_back": aten.threshold_backward.grad_input,
-    "cross_entropy": _cross_entropy,
-    "cross_entropy_back": _cross_entropy_back,
-    "cut": _cut,
-    "put": _put,
-    "segment_spread": _segment_spread,
-    "segment_total": _segment_total,
-    "softmax_back": aten._softmax_backward_data,
-    "log_softmax_back": aten._log_softmax_backward_data,
-    "cat": torch.cat,
-    "where": torch.where,
-    "embedding_back": aten.embedding_dense_backward,
-}

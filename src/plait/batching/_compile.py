@@ -10,10 +10,11 @@ from collections.abc import Callable
 from types import CodeType
 from typing import Any
 
-from plait.batching._codegen import ENV, Unsupported, Writer
+from plait.batching._codegen import Unsupported, Writer
+from plait.batching._codegen_env import ENV
 from plait.batching._program import Program
-from plait.batching.kernels._vjp import VJP
 from plait.batching.kernels.rnn import Config, RNNKernel
+from plait.batching.kernels.vjp import VJP
 
 _CODE: dict[str, CodeType] = {}
 

@@ -13,43 +13,12 @@ from torch import Tensor
 from plait._errors import PlaitError
 from plait.batching._core_choice import NATIVE, LazyBase, Test
 from plait.batching._current import Runtime, local
+from plait.batching._marks import INPUT, Const
 from plait.batching._meta import Meta
 
 
 class BatchError(PlaitError):
     """`plait.batch` cannot run this code; the message says where and what to write instead."""
-
-
-class Const:
-    """A value that is the same tensor in every lane; `source` names it where writing to it is forbidden."""
-
-    __slots__ = ("source", "tensor")
-
-    def __init__(self, tensor: Tensor, source: str | None) -> None:
-        self.tensor = tensor
-        self.source = source
-
-
-class Written:
-    """Mark of a value that was written in place: tensor views of it look again before they are used."""
-
-    __slots__ = ("slot", "version")
-
-    def __init__(self, slot: int, version: int) -> None:
-        self.slot = slot
-        self.version = version
-
-
-class Alias:
-    """A tensor view: the value it looks into, and how."""
-
-    __slots__ = ("chain", "grad", "root", "seen")
-
-    def __init__(self, root: Lazy, chain: tuple[Any, ...], seen: int, grad: bool = True) -> None:
-        self.grad = grad  # taken while gradients were on
-        self.root = root
-        self.chain = chain
-        self.seen = seen
 
 
 _COMPARE: dict[str, Callable[[Any, Any], Any]] = {
@@ -66,13 +35,6 @@ def answer(test: Test) -> bool:
     if test.value.meta.number == 1 and type(c) is float:
         c = unpack("f", pack("f", c))[0] if -3e38 < c < 3e38 else c
     return bool(_COMPARE[test.name](v, c))
-
-
-class Input:
-    """Mark of an example's own tensor, which belongs to the caller."""
-
-
-INPUT = Input()
 
 
 def runtime() -> Runtime:
@@ -145,7 +107,7 @@ class Lazy(LazyBase):
     def shape(self) -> torch.Size:
         rt = local.rt
         if rt is not None and rt.tracing:
-            from plait.batching._dispatch import traced_shape
+            from plait.batching._trace import traced_shape
 
             return traced_shape(rt, self)  # type: ignore[no-any-return]
         return self.meta.shape
@@ -379,7 +341,7 @@ if not NATIVE:
 
 
 def len_of(x: Lazy) -> int:
-    from plait.batching._dispatch import traced_len
+    from plait.batching._trace import traced_len
 
     rt = local.rt
     return traced_len(rt, x) if rt is not None and rt.tracing else x.meta.shape[0]

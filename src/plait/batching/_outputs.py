@@ -9,10 +9,12 @@ import torch
 from torch import Tensor
 
 from plait import _torch as private
-from plait.batching._dispatch import fresh
-from plait.batching._lazy import INPUT, BatchError, Const, Lazy
+from plait.batching._backward import backward
+from plait.batching._lazy import BatchError, Lazy
+from plait.batching._marks import INPUT, Const
 from plait.batching._meta import Space
 from plait.batching._replay import replay
+from plait.batching._writes import fresh
 
 if TYPE_CHECKING:
     from plait.batching._execute import Executor
@@ -87,7 +89,7 @@ class _Holder:
             if g is not None and o.tracks:
                 index, g = o.index, g.reshape(-1, *o.space.inner)
                 seeds.append((o.space, index, g) if o.live is None else (o.space, index[o.live], g[o.live]))
-        rows, shared = ex.backward(seeds)
+        rows, shared = backward(ex, seeds)
         res: list[Tensor | None] = []
         for t, key, need in zip(leaves, self.order, needs):
             if not need:
@@ -127,7 +129,7 @@ def as_row(rt: LaneRuntime, x: Any, lane: int) -> Lazy:
         if type(x.extra) is Const:
             return rt.promote(x.extra.tensor)
         if x.lane != lane:
-            rt._foreign(x)
+            rt.foreign(x)
         if x.extra is not None and x.extra is not INPUT:
             fresh(rt, x)
         return x

@@ -11,10 +11,13 @@ from torch import Tensor
 
 from plait import _torch as private
 from plait.batching import _current
-from plait.batching._dispatch import fresh, function_of, has_lazy
-from plait.batching._lazy import Const, Lazy
+from plait.batching._lazy import Lazy
+from plait.batching._marks import Const
 from plait.batching._meta import Meta, meta_of
+from plait.batching._names import function_of
 from plait.batching._program import Instr, NoRule, Program, Val
+from plait.batching._shared import has_lazy, shared_source
+from plait.batching._writes import fresh
 from plait.batching.kernels._table import lower
 
 
@@ -274,8 +277,6 @@ class Tracer(_current.Runtime):
         return out
 
     def const(self, t: Tensor, args: Any) -> Lazy:
-        from plait.batching._dispatch import shared_source
-
         mine = not shares_memory(t, args)
         return Lazy(
             -1,
@@ -299,12 +300,22 @@ class Tracer(_current.Runtime):
         raise CellError(f"draws random numbers ({name}); draw them outside of the cell and pass them in")
 
     def name_of(self, x: Tensor) -> str:
-        from plait.batching._dispatch import shared_source
-
         return shared_source(x)
 
     def own(self, x: Lazy) -> None:
         """Nothing to do: writes rebind the name."""
+
+
+def traced_shape(rt: Any, x: Lazy) -> Any:
+    if rt.is_ragged(x) and rt.strict:
+        return (RaggedDim(x.meta.shape[0]), *x.meta.shape[1:])
+    return x.meta.shape
+
+
+def traced_len(rt: Any, x: Lazy) -> int:
+    if rt.is_ragged(x) and rt.strict:
+        raise Abort
+    return x.meta.shape[0]
 
 
 class CellError(Exception):

@@ -106,7 +106,7 @@ def freeze(a: Any) -> Any:
 
 
 def torch_callable(name: Any) -> Callable[..., Any]:
-    from plait.batching._dispatch import function_of
+    from plait.batching._names import function_of
 
     return function_of(name) if type(name) is str else name
 

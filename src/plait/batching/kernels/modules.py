@@ -9,10 +9,12 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from plait import _torch as private
-from plait.batching._lazy import Const, Lazy, _call
+from plait.batching._lazy import Lazy, _call
+from plait.batching._marks import Const
 from plait.batching._program import NoRule
 from plait.batching._trace import Abort, Tracer
 from plait.batching.kernels import rnn
+from plait.batching.kernels._rnn_plain import plain_rnn
 
 if TYPE_CHECKING:
     from plait.batching._runtime import LaneRuntime
@@ -85,7 +87,7 @@ def call_rnn(rt: LaneRuntime, m: nn.RNNBase, args: Args, kwargs: Kwargs) -> Any:
             outs.append((expected, x.dtype))
         res = t.op(
             "rnn",
-            rnn.plain(cfg, bool(states)),
+            plain_rnn(cfg, bool(states)),
             [*syms, *ws],
             outs,
             (cfg.key, bool(states)),

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from plait.batching._program import Rows
 
 if TYPE_CHECKING:
-    from plait.batching._execute import Accumulator
+    from plait.batching._backward import Accumulator
 
 aten = torch.ops.aten
 
@@ -336,63 +336,6 @@ class RNNKernel:
                 per = [s[i : i + dirs] for i in range(0, len(s), dirs)][::-1]
                 res.append(torch.stack([v for layer in per for v in layer], 1))
         return res
-
-
-def plain(cfg: Config, has_state: bool) -> Any:
-    """The same through PyTorch's own packed sequences, for gradients of gradients."""
-
-    def fn(rows: Rows, x: Tensor, *rest: Tensor) -> Any:
-        n_states = (2 if cfg.mode == "LSTM" else 1) if has_state else 0
-        states, weights = rest[:n_states], list(rest[n_states:])
-        parts = x.split(rows.lengths or [1] * rows.n)  # type: ignore[no-untyped-call]
-        outs, hs, cs = [], [], []
-        for e, p in enumerate(parts):
-            h = [s[e] for s in states] or [
-                x.new_zeros(cfg.layers * cfg.directions, cfg.hidden) for _ in range(2 if cfg.mode == "LSTM" else 1)
-            ]
-            y, last = _one(cfg, p, h, weights)
-            outs.append(y)
-            hs.append(last[0])
-            if cfg.mode == "LSTM":
-                cs.append(last[1])
-        res = [torch.cat(outs), torch.stack(hs)]
-        return (*res, torch.stack(cs)) if cs else tuple(res)
-
-    return fn
-
-
-def _one(cfg: Config, x: Tensor, state: list[Tensor], w: list[Tensor]) -> tuple[Tensor, list[Tensor]]:
-    """One example, out of plain differentiable ops."""
-    k = cfg.hidden
-    lasts: list[list[Tensor]] = [[], []]
-    for layer in range(cfg.layers):
-        parts = []
-        for j in range(cfg.directions):
-            at = layer * cfg.directions + j
-            ws = w[at * cfg.per : (at + 1) * cfg.per]
-            h, c = state[0][at], state[1][at] if len(state) > 1 else None
-            gi = torch.nn.functional.linear(x, ws[0], ws[2] if cfg.bias else None)
-            ys: list[Tensor] = [x] * x.shape[0]
-            for t in range(x.shape[0] - 1, -1, -1) if j else range(x.shape[0]):
-                gh = torch.nn.functional.linear(h, ws[1], ws[3] if cfg.bias else None)
-                if cfg.mode == "LSTM":
-                    i, f, g, o = (gi[t] + gh).chunk(4)
-                    assert c is not None
-                    c = torch.sigmoid(f) * c + torch.sigmoid(i) * torch.tanh(g)
-                    h = torch.sigmoid(o) * torch.tanh(c)
-                elif cfg.mode == "GRU":
-                    r, z = torch.sigmoid(gi[t, : 2 * k] + gh[: 2 * k]).chunk(2)
-                    n = torch.tanh(gi[t, 2 * k :] + r * gh[2 * k :])
-                    h = n + z * (h - n)
-                else:
-                    h = torch.tanh(gi[t] + gh) if cfg.mode == "RNN_TANH" else torch.relu(gi[t] + gh)
-                ys[t] = h
-            parts.append(torch.stack(ys))
-            lasts[0].append(h)
-            if c is not None:
-                lasts[1].append(c)
-        x = parts[0] if len(parts) == 1 else torch.cat(parts, 1)
-    return x, [torch.stack(v) for v in lasts if v]
 
 
 def config(m: nn.RNNBase) -> Config | None:

@@ -100,7 +100,7 @@ def batch_norm(t: Tracer, name: str, args: Args, kwargs: Kwargs) -> Any:
     x, mean, var = given["input"], given.get("running_mean"), given.get("running_var")
     if given.get("training", False):
         if mean is not None or var is not None:
-            from plait.batching._dispatch import refuse
+            from plait.batching._site import refuse
 
             refuse(
                 "batch_norm in training mode writes its running_mean, which all examples share",

@@ -1,0 +1,184 @@
+"""The way back through the groups that have run, and the sums of gradients of shared tensors."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from plait.batching._execute import Column, Executor, Step
+from plait.batching._meta import Space
+
+
+def backward(
+    ex: Executor, seeds: Sequence[tuple[Space, Tensor, Tensor]]
+) -> tuple[dict[Space, Tensor], dict[int, Tensor]]:
+    """Gradients of all rows and of the shared tensors, from gradients of some rows."""
+    grads: dict[Space, Tensor] = {}
+    acc = Accumulator()
+
+    def of(space: Space) -> Tensor:
+        g = grads.get(space)
+        if g is None:
+            a = ex.arenas[space]
+            g = grads[space] = torch.zeros(
+                (ex.rt.core.used(a.number), *space.inner), dtype=space.dtype, device=space.device
+            )
+        return g
+
+    for space, index, g in seeds:
+        of(space).index_add_(0, index, g)
+    for step in reversed(ex.tape):
+        if not any(space in grads for space, _, _ in step.outs):
+            continue
+        reached = [_reached(ex, step, space, at, k) for space, at, k in step.outs]
+        if not any(reached):
+            continue  # only decisions looked at it: the loop has no gradient here
+        gouts = [
+            of(space)[at : at + k] if space.floating and some else None
+            for (space, at, k), some in zip(step.outs, reached)
+        ]
+        if step.sig.kind == "gather":
+            step.columns[0].add(of(step.columns[0].space), gouts[0])  # type: ignore[arg-type]
+            continue
+        dead = _dead_rows(ex, step)
+        for j, (column, d) in enumerate(zip(step.columns, _vjp(step, gouts, acc))):
+            if d is not None and column.count:
+                if dead is not None:
+                    d = _without(d, dead, step, j, column)
+                column.add(of(column.space), d)
+    return grads, acc.finish()
+
+
+def _reached(ex: Executor, step: Step, space: Space, at: int, rows: int) -> bool:
+    live = ex.live
+    if live is None or step.sig.kind == "alone":
+        return True
+    return any(live[ex.arenas[space].number][at : at + rows])
+
+
+def _dead_rows(ex: Executor, step: Step) -> list[bool] | None:
+    """Which examples of a group have no path to a result; None if all have one."""
+    if ex.live is None or step.sig.kind != "program":
+        return None
+    n = step.rows.n
+    alive = [False] * n
+    for (space, at, k), per in zip(step.outs, step.sig.out_rows):
+        flags = ex.live[ex.arenas[space].number][at : at + k]
+        if not k or not any(flags):
+            continue
+        counts = step.rows.lengths if per < 0 and step.rows.lengths is not None else [per] * n
+        pos = 0
+        for i, c in enumerate(counts):
+            if c and flags[pos]:
+                alive[i] = True
+            pos += c
+    return None if all(alive) else [not a for a in alive]
+
+
+def _without(g: Tensor, dead: list[bool], step: Step, j: int, column: Column) -> Tensor:
+    """Zero instead of NaN where the loop would not have gone back at all."""
+    _, ragged, _, per = step.sig.in_metas[j]
+    counts = step.rows.lengths if ragged and step.rows.lengths is not None else [per] * len(dead)
+    g = g.reshape(column.count, *column.space.inner)
+    mask = torch.tensor([d for d, c in zip(dead, counts) for _ in range(c)], device=g.device)
+    return torch.where(mask.view(-1, *(1,) * (g.dim() - 1)), torch.zeros((), dtype=g.dtype, device=g.device), g)
+
+
+def _vjp(step: Step, gouts: list[Any], acc: Accumulator) -> list[Tensor | None]:
+    program = step.sig.program
+    if program is not None and program.compiled is not None:
+        back = program.compiled.backward_for(tuple([g is not None for g in gouts]))
+        res: list[Tensor | None] = back(
+            step.rows, step.saved, _physical(step, gouts), step.sig.shared, step.sig.weights, acc
+        )
+        return res
+    leaves, weights, outs = step.saved[:3]
+    want = [t for t in (*leaves, *weights) if t.requires_grad]
+    pairs = (
+        [(o, g.reshape(o.shape)) for o, g in zip(outs, gouts) if g is not None and o.requires_grad]
+        if program is not None
+        else [(o, g.reshape(o.shape)) for o, g in zip(outs, gouts)]
+    )
+    if not want or not pairs:
+        return [None] * len(leaves)
+    with torch.enable_grad():
+        got = iter(
+            torch.autograd.grad(
+                [o for o, _ in pairs], want, [g for _, g in pairs], allow_unused=True, retain_graph=True
+            )
+        )
+    res = [next(got) if t.requires_grad else None for t in leaves]
+    for w, real in zip(weights, step.sig.shared):
+        if w.requires_grad:
+            g = next(got)
+            if g is not None:
+                acc.add(real, g)
+    return res
+
+
+def _physical(step: Step, gouts: list[Any]) -> list[Any]:
+    """Rows of gradients in the shapes that the program's results had."""
+    program = step.sig.program
+    assert program is not None
+    res = []
+    for v, g in zip(program.outs, gouts):
+        val = program.vals[v]
+        res.append(g if g is None else g.view(step.rows.total if val.ragged else step.rows.n, *val.inner))
+    return res
+
+
+class Accumulator:
+    """Gradients of shared tensors; those of weights in products wait for one product at the end."""
+
+    def __init__(self) -> None:
+        self.sums: dict[int, Tensor] = {}
+        self.flat: dict[int, tuple[Tensor, list[Tensor], list[Tensor]]] = {}
+        self.lookups: dict[tuple[int, int], tuple[Tensor, list[Tensor], list[Tensor]]] = {}
+        self.products: dict[tuple[int, int], tuple[Tensor, Tensor | None, list[Tensor], list[Tensor]]] = {}
+
+    def add(self, w: Tensor, g: Tensor) -> None:
+        g = g.reshape(w.shape)
+        old = self.sums.get(id(w))
+        self.sums[id(w)] = g if old is None else old + g
+
+    def linear(self, w: Tensor, b: Tensor | None, d: Tensor, x: Tensor) -> None:
+        """`y = x @ w.T + b` with gradient `d` of y."""
+        key = (id(w), id(b) if b is not None else 0)
+        found = self.products.get(key)
+        if found is None:
+            found = self.products[key] = (w, b, [], [])
+        found[2].append(d)
+        found[3].append(x)
+
+    def matmul(self, w: Tensor, d: Tensor, x: Tensor) -> None:
+        """`y = x @ w` with gradient `d` of y."""
+        if w.requires_grad:
+            self.flat.setdefault(id(w), (w, [], []))[1].append(d)
+            self.flat[id(w)][2].append(x)
+
+    def lookup(self, w: Tensor, d: Tensor, ids: Tensor, pad: int | None) -> None:
+        """`y = w[ids]` with gradient `d` of y."""
+        if w.requires_grad:
+            found = self.lookups.setdefault((id(w), -1 if pad is None else pad), (w, [], []))
+            found[1].append(d.reshape(-1, w.shape[1]))
+            found[2].append(ids.reshape(-1))
+
+    def finish(self) -> dict[int, Tensor]:
+        for w, ds, xs in self.flat.values():
+            self.add(w, _rows(xs).t() @ _rows(ds))
+        for (_, pad), (w, ds, ids) in self.lookups.items():
+            self.add(w, torch.ops.aten.embedding_dense_backward(_rows(ds), torch.cat(ids), w.shape[0], pad, False))
+        for w, b, ds, xs in self.products.values():
+            d = _rows(ds)
+            if w.requires_grad:
+                self.add(w, d.t() @ _rows(xs))
+            if b is not None and b.requires_grad:
+                self.add(b, d.sum(0))
+        return self.sums
+
+
+def _rows(xs: list[Tensor]) -> Tensor:
+    return torch.cat(xs) if len(xs) > 1 else xs[0]

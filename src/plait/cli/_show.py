@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import sys
 from collections.abc import Sequence
 
@@ -36,6 +37,7 @@ def main(words: Sequence[str]) -> int:
     one_step = options.graph or options.step is not None
     if options.source and one_step:
         raise UsageError("--source is about the whole run; give it without --graph and --step")
+    gc.disable()  # a long run is a hundred thousand small tuples without cycles, and this process ends soon
     with load(options.file) as recording:
         colour, width = views.colours(sys.stdout), views.width(sys.stdout)
         if options.json:

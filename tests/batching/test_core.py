@@ -9,6 +9,7 @@ import sys
 from typing import Any
 
 import pytest
+import torch
 
 from plait.batching import _core_py
 from plait.batching._schedule import components
@@ -91,3 +92,10 @@ def test_python_core_runs_everything() -> None:
         check=False,
     )
     assert code.returncode == 0, code.stdout[-3000:]
+
+
+def test_joins_take_the_short_cut() -> None:
+    """The compiled core knows `stack` and `cat` by the identity of their names."""
+    from plait.batching._dispatch import FAST
+
+    assert FAST[torch.stack] is sys.intern("stack") and FAST[torch.cat] is sys.intern("cat")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 import torch
@@ -216,7 +217,7 @@ SPECIAL: dict[str, Special] = {
 
 _SLOW = frozenset(SPECIAL) | VIEWS | RANDOM | HOST | ALONE | frozenset(REFUSED) | FACTORIES
 FAST: dict[Any, str] = {
-    f: n
+    f: sys.intern(n)  # the compiled core compares some of them by identity
     for f, n in CANON.items()
     if n not in _SLOW and n not in SWAPPED and not n.endswith("_") and not n.startswith("_")
 }

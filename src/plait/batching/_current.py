@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from plait.batching._core_choice import use
@@ -14,7 +15,7 @@ if TYPE_CHECKING:
 SIZE_DEPENDS = "the size of its result depends on the numbers"
 
 
-class Runtime:
+class Runtime(ABC):
     """What lazy tensors talk to: lanes of a batch, or a trace."""
 
     tracing: ClassVar[bool] = False
@@ -25,37 +26,37 @@ class Runtime:
     def __init__(self) -> None:
         self.lane = -1
 
+    @abstractmethod
     def emit(self, name: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Adds the pure call `name(*args, **kwargs)`."""
-        raise NotImplementedError
 
+    @abstractmethod
     def read(self, x: Lazy) -> Any:
         """The value as nested Python lists (a number for a scalar); waits for it."""
-        raise NotImplementedError
 
+    @abstractmethod
     def alone(self, name: str, func: Any, args: Any, kwargs: Any, why: str = SIZE_DEPENDS) -> Any:
         """A call whose result is not known before it ran."""
-        raise NotImplementedError
 
+    @abstractmethod
     def reals(self, a: Any) -> Any:
         """The arguments with real tensors in place of lazy ones; waits for them."""
-        raise NotImplementedError
 
+    @abstractmethod
     def random(self, name: str, func: Any, args: Any, kwargs: Any) -> Any:
         """A call that draws random numbers."""
-        raise NotImplementedError
 
+    @abstractmethod
     def shared_call(self, name: str, func: Any, args: Any, kwargs: Any) -> Any:
         """A call that no example changes."""
-        raise NotImplementedError
 
+    @abstractmethod
     def name_of(self, x: Any) -> str:
         """How to call a shared tensor in a message."""
-        raise NotImplementedError
 
+    @abstractmethod
     def own(self, x: Lazy) -> None:
         """Makes a constant writable for this lane."""
-        raise NotImplementedError
 
     def rows_view(self, name: str, x: Lazy, args: Any, kwargs: Any) -> Any:
         """A tensor view that only names other rows, or None."""

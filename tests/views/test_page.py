@@ -17,8 +17,9 @@ from plait.graph._marks import Mark
 from plait.graph._notation import op_name
 from plait.recording import load
 from plait.views import page
+from plait.views._pack import pack_columns, unpack
 from plait.views._page import Pages
-from plait.views._wire import FOLD_KINDS, WIRE, WIRE_VERSION, graph_wire, unpack
+from plait.views._wire import FOLD_KINDS, WIRE, WIRE_VERSION, graph_wire
 from streams import streams
 
 
@@ -37,7 +38,8 @@ def sums(differences: list[int]) -> list[int]:
 
 def check_wire(graph: Graph) -> None:
     """The wire says of a graph what the graph says of itself."""
-    wire = json.loads(json.dumps(graph_wire(graph)))
+    wire = unpack(pack_columns(graph_wire(graph)))
+    assert wire == json.loads(json.dumps(graph_wire(graph)))
     text = wire["text"]
     assert [-1 if n.site is None else n.site for n in graph.nodes] == sums(wire["nodes"]["site"])
     assert [-1 if n.region is None else n.region for n in graph.nodes] == sums(wire["nodes"]["region"])
@@ -72,6 +74,12 @@ def check_wire(graph: Graph) -> None:
         begin += count
         assert columns["low"][place] == (-1 if item.trips is None else item.trips[0])
     assert [text[k] for k in wire["nodes"]["op"]] == [op_name(node.op) for node in graph.nodes]
+
+
+def test_columns_come_back_however_large_their_numbers_are() -> None:
+    for numbers in ([0, -128], [0, 128], [-32769], [2**40, -1], [1, 2.5], [1, None], [], [True], ["1"]):
+        document = {"nodes": {"op": numbers}, "text": ["type", {"type": "b"}], "durations": numbers}
+        assert unpack(pack_columns(document)) == document
 
 
 def test_the_wire_holds_a_small_graph(tmp_path: Path) -> None:

@@ -107,7 +107,7 @@ export class Graph {
     const fold = this.wire.fold;
     const begin = starts(fold.count);
     for (let id = 0; id < fold.kind.length; id++) {
-      const members = sums(fold.members.slice(begin[id], begin[id + 1]));
+      const members = sums(fold.members, begin[id], begin[id + 1]);
       const kind = FOLD_KINDS[fold.kind[id]!]!;
       this.folds.push({
         id, kind, label: this.text(fold.label[id]!), parent: fold.parent[id]!, site: fold.site[id]!,
@@ -160,10 +160,9 @@ export class Graph {
 
   saved(node: number): { name: string; value: number; bytes: number }[] {
     const found = [];
+    const items = this.wire.nodes.saved_items;
     for (let k = this.savedStart[node]!; k < this.savedStart[node + 1]!; k++) {
-      const [name, back, bytes, none] = this.wire.nodes.saved_items.slice(4 * k, 4 * k + 4) as [
-        number, number, number, number,
-      ];
+      const [name, back, bytes, none] = [0, 1, 2, 3].map((part) => items[4 * k + part]!) as [number, number, number, number];
       found.push({ name: this.text(name), value: none === 2 ? -1 : this.firstOutput[node]! - back, bytes });
     }
     return found;

@@ -48,10 +48,12 @@ export class Panel {
     const { app, shown } = this.view;
     const { steps } = app.store.head;
     const { graph, step, number: graphNumber } = shown!;
-    const ops = graph.wire.nodes.flags.filter((flag) => (flag & 1) === 0).length;
+    // By place, of which there are few: a graph may have 100,000 nodes, and this is drawn with every picture.
+    const count = (wanted: (fold: Fold) => boolean): number =>
+      graph.folds.reduce((sum, fold) => sum + (wanted(fold) ? fold.members.length : 0), 0);
+    const ops = count((fold) => fold.kind === "op");
     const all = graph.wire.decisions.how.length;
-    let made = 0;
-    for (let k = 0; k < all; k++) if (decides(graph, app.store.sites, graph.foldOfDecision[k]!)) made += 1;
+    const made = count((fold) => fold.kind === "decision" && decides(graph, app.store.sites, fold.id));
     const parts = [`${graphNumber}`, plural(ops, "op"), plural(graph.size - ops, "input"), plural(made, "decision")];
     if (all > made) parts.push(`${plural(all - made, "value")} only read`);
     const rows: [string, Child][] = [["graph", parts.join(", ")]];
@@ -62,7 +64,7 @@ export class Panel {
     if (steps.saved[step]! > 0) rows.push(["kept for backward", size(steps.saved[step]!)]);
     rows.push(["time", `${duration(steps.ns[step]!)}, ${duration(steps.operations_ns[step]!)} in operations`]);
     if (steps.incomplete.includes(step)) rows.push(["", "cut off by the end of the run"]);
-    const held = graph.wire.nodes.flags.reduce((sum, _, k) => sum + (graph.isHeld(k) ? 1 : 0), 0);
+    const held = count((fold) => fold.kind === "input" && graph.isHeld(fold.members[0]!));
     if (held > 0 && !this.view.scene?.boxes.some((box) => box.kind === "input" && graph.isHeld(graph.folds[box.fold]!.members[0]!))) rows.push(["parameters", `${held}, named in the boxes that use them`]);
     return [
       h("h2", {}, `Step ${step}`), facts(rows),

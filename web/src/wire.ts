@@ -1,7 +1,7 @@
 /** Reads the wire `plait.page` back (see `views/_wire.py`): columns of differences become typed arrays. */
 
 export const WIRE = "plait.page";
-export const WIRE_VERSION = 1;
+export const WIRE_VERSION = 2;
 
 export type FoldKind =
   | "step" | "frame" | "loop" | "again" | "op" | "input" | "decision" | "backward" | "mode" | "event";
@@ -135,33 +135,36 @@ export interface PlaceWire {
   spark: (number | null)[] | null;
 }
 
+/** Whole numbers: a list in a fixture, a typed array in a page. */
+export type Column = ArrayLike<number>;
+
 export interface GraphWire {
   nodes: {
-    op: number[]; site: number[]; scope: number[]; region: number[]; arguments: number[]; cut: number[];
-    flags: number[]; inputs: number[]; input_value: number[]; input_position: number[]; saved: number[];
-    saved_items: number[]; kept: number[]; writes: [number, number][];
+    op: Column; site: Column; scope: Column; region: Column; arguments: Column; cut: Column;
+    flags: Column; inputs: Column; input_value: Column; input_position: Column; saved: Column;
+    saved_items: Column; kept: Column; writes: [number, number][];
   };
   values: {
-    node: number[]; output: number[]; type: number[]; name: number[]; base: number[]; previous: number[];
-    version: number[]; grad_fn: number[];
+    node: Column; output: Column; type: Column; name: Column; base: Column; previous: Column;
+    version: Column; grad_fn: Column;
   };
-  grads: { name: number[]; node: number[]; leaf: number[]; parents: number[]; parent: number[]; parent_input: number[] };
+  grads: { name: Column; node: Column; leaf: Column; parents: Column; parent: Column; parent_input: Column };
   decisions: {
-    how: number[]; value: number[]; after: number[]; site: number[]; region: number[]; outcome: number[];
-    comparison: number[];
+    how: Column; value: Column; after: Column; site: Column; region: Column; outcome: Column;
+    comparison: Column;
   };
   backwards: [number, string, number[], number[], number, number, number][];
   modes: [number, string, number, number][];
   events: [number, string, string, number][];
   regions: {
-    parent: number[]; kind: number[]; label: number[]; site: number[]; line: number[]; index: number[]; trips: number[];
+    parent: Column; kind: Column; label: Column; site: Column; line: Column; index: Column; trips: Column;
   };
   fold: {
-    kind: number[]; label: number[]; parent: number[]; site: number[]; low: number[]; high: number[]; depth: number[];
-    count: number[]; members: number[];
+    kind: Column; label: Column; parent: Column; site: Column; low: Column; high: Column; depth: Column;
+    count: Column; members: Column;
   };
   scopes: [number, string, string][];
-  durations: number[] | null;
+  durations: Column | null;
   samples: [number, number, "value" | "gradient", string][];
   types: [string, number[], string, number, number][];
   text: string[];
@@ -175,11 +178,11 @@ export interface StatsWire {
   born: number[];
 }
 
-/** Running sums: undoes `differences`. */
-export function sums(differences: readonly number[]): Int32Array {
-  const found = new Int32Array(differences.length);
+/** Running sums of a stretch: undoes `differences`. */
+export function sums(differences: Column, begin = 0, end = differences.length): Int32Array {
+  const found = new Int32Array(end - begin);
   let last = 0;
-  for (let i = 0; i < differences.length; i++) found[i] = last += differences[i]!;
+  for (let i = 0; i < found.length; i++) found[i] = last += differences[begin + i]!;
   return found;
 }
 
@@ -197,9 +200,22 @@ export function real(value: MaybeNumber | undefined): number | null {
   return value === "inf" ? Infinity : value === "-inf" ? -Infinity : NaN;
 }
 
-/** A packed chunk (base64 of zlib of JSON) as the document it holds. */
+/** A chunk (see `views/_pack.py`) as the document it holds, its columns as typed arrays. */
 export async function unpack<T>(text: string): Promise<T> {
-  const bytes = Uint8Array.from(atob(text), (letter) => letter.charCodeAt(0));
-  const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("deflate"));
-  return JSON.parse(await new Response(stream).text()) as T;
+  const packed = Uint8Array.from(atob(text), (letter) => letter.charCodeAt(0));
+  const stream = new Blob([packed]).stream().pipeThrough(new DecompressionStream("deflate"));
+  const data = await new Response(stream).arrayBuffer();
+  const end = 4 + new DataView(data).getUint32(0, true);
+  const written = new TextDecoder().decode(new Uint8Array(data, 4, end - 4));
+  return (data.byteLength === end ? JSON.parse(written) : JSON.parse(written, (_, item) => column(item, data, end))) as T;
+}
+
+const COLUMNS = { b: Int8Array, h: Int16Array, i: Int32Array, d: Float64Array };
+
+function column(item: unknown, data: ArrayBuffer, end: number): unknown {
+  if (item === null || typeof item !== "object" || !Object.hasOwn(item, "at")) return item;
+  const { type, at, count } = item as { type: keyof typeof COLUMNS; at: number; count: number };
+  const begin = end + at;
+  // A copy: a typed array may begin only at a multiple of its own width.
+  return new COLUMNS[type](data.slice(begin, begin + count * COLUMNS[type].BYTES_PER_ELEMENT));
 }

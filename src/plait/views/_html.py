@@ -9,7 +9,6 @@ from __future__ import annotations
 import base64
 import gc
 import hashlib
-import zlib
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from functools import lru_cache
@@ -21,8 +20,8 @@ from plait._errors import PlaitError
 from plait.graph._marks import Contrast, Mark
 from plait.recording import Recording
 from plait.views._batch import batch_chunk, batch_list
+from plait.views._pack import pack, pack_columns, pack_text
 from plait.views._page import NODE_BUDGET, Pages
-from plait.views._wire import pack
 
 MARK = '<meta name="generator" content="plait">'
 SIZE_LIMIT = 30_000_000  # bytes of a page; beyond it, rarer graphs are left out
@@ -48,13 +47,13 @@ def page(
             columns = pages.graph(graph)
             if columns is None:
                 continue
-            text = chunks[f"g{graph}"] = pack(columns)
+            text = chunks[f"g{graph}"] = pack_columns(columns)
             carried.append(graph)
             room -= len(text)
         for number in pages.read_chunks:
             if room < 0:
                 break
-            chunks[f"r{number}"] = _packed(pages.reads(number))
+            chunks[f"r{number}"] = pack_text(pages.reads(number))
             room -= len(chunks[f"r{number}"])
         for batch in [each["id"] for each in batch_list(recording) if each["detail"]]:
             if room < 0:
@@ -151,10 +150,6 @@ def _hash(text: str) -> str:
     return f"sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}"
 
 
-def _packed(text: str) -> str:
-    return base64.b64encode(zlib.compress(text.encode(), 6)).decode("ascii")
-
-
 @contextmanager
 def _without_gc() -> Iterator[None]:
     """A large graph is a million small objects and no cycles: looking for cycles would take most of the time."""
@@ -176,12 +171,12 @@ def chunk_text(pages: Pages, name: str) -> str | None:
         if not digits.isdecimal():
             return None
         if kind == "r":
-            return _packed(pages.reads(int(digits)))
+            return pack_text(pages.reads(int(digits)))
         if kind == "b":
             return pack(batch_chunk(pages.recording, int(digits)))
         if kind == "g" and int(digits) in pages.survey.by_graph:
             columns = pages.graph(int(digits))
-            return None if columns is None else pack(columns)
+            return None if columns is None else pack_columns(columns)
     return None
 
 

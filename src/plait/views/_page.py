@@ -1,6 +1,6 @@
 """What a page holds, read from a recording: the head (run, source, decisions, variants) and one chunk a distinct graph.
 
-Everything here is plain data for `_wire.pack`; nothing is drawn. A page carries the most frequent graphs and the
+Everything here is plain data for `_pack.pack`; nothing is drawn. A page carries the most frequent graphs and the
 chosen step within a budget of nodes; `plait view --serve` hands out the rest when they are asked for.
 """
 

@@ -18,8 +18,8 @@ from plait._errors import PlaitError
 from plait.graph._marks import Contrast, Mark
 from plait.recording import Recording
 from plait.views._html import chunk_text, html
+from plait.views._pack import pack
 from plait.views._page import Pages
-from plait.views._wire import pack
 
 
 class Server(ThreadingHTTPServer):

@@ -2,14 +2,11 @@
 
 Named and versioned (`plait.page`, WIRE_VERSION), apart from the drawing: `web/src/wire.ts` reads it back. Ids are kept
 as differences to the one before, so that the rounds of a loop become the same few numbers and compress to almost
-nothing. -1 stands for None.
+nothing. -1 stands for None. `_pack` makes a chunk of it.
 """
 
 from __future__ import annotations
 
-import base64
-import json
-import zlib
 from collections.abc import Iterable, Sequence
 from operator import sub
 from typing import Any
@@ -22,7 +19,7 @@ from plait.recording import Sample
 from plait.views._lines import saved_by_node
 
 WIRE = "plait.page"
-WIRE_VERSION = 1
+WIRE_VERSION = 2
 FOLD_KINDS = (
     "step", "frame", "loop", "again", "op", "input", "decision", "backward", "mode", "event",
 )  # fmt: skip
@@ -60,17 +57,6 @@ class Table:
     def items(self) -> list[Any]:
         """What was numbered, in order."""
         return list(self._numbers)
-
-
-def pack(document: Any) -> str:
-    """JSON, zlib, base64: what stands in a page."""
-    text = json.dumps(document, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
-    return base64.b64encode(zlib.compress(text.encode(), 6)).decode("ascii")
-
-
-def unpack(text: str) -> Any:
-    """The document that `pack` packed."""
-    return json.loads(zlib.decompress(base64.b64decode(text)))
 
 
 def differences(numbers: Iterable[int]) -> list[int]:

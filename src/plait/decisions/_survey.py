@@ -14,15 +14,11 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple
 
-from plait.graph._executions import Move, executions
-from plait.graph._regions import RegionBuilder
-from plait.graph._rows import EnterRow, Row
+from plait.graph._rows import Row
 from plait.graph._site import Loop, Site
 from plait.recording import BuiltGraph, OpTotal, Recording, StepGroup, built_graphs, op_totals, step_groups
 
 TOKEN_BUDGET = 40_000
-# Where in its fields a row says its site; what happens there is always the first field.
-_SITE = {"op": 1, "read": 1, "backward": 1, "event": 2, "enter": 1}
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,8 +68,6 @@ class Survey:
         self.last_step = max((group.last_step for group in self.groups), default=-1)
         self.graphs = _built(self.groups, built_graphs(recording))
         self.by_graph = {each.graph: each for each in self.graphs}
-        self._fields: dict[int, tuple[str, list[Any]]] = {}
-        self._moves: dict[int, Move] = {}
         self._executions: dict[int, list[int]] = {}  # site -> how often it ran, operations and reads there
         self._trips_of: dict[int, dict[tuple[str, int, str], list[int | None]]] = {}
         self.tokens: dict[int, array[int]] = {graph: recording.tokens(graph) for graph in self._choose(budget)}
@@ -142,50 +136,29 @@ class Survey:
 
     def _trips(self, graph: int) -> Iterator[tuple[tuple[str, int, str], str, int | None, bool]]:
         """(file, line and header; kind; trips; still open at the end) of every run of a loop in a graph."""
-        builder = RegionBuilder(self.sites)
-        loops: dict[int, tuple[tuple[str, int, str], str]] = {}
-        known = 0
-        tokens = self.tokens[graph]
-        for token in tokens:
-            if token not in self._moves:
-                self._moves[token] = self._move(token)
-        same = executions(self._moves[token] for token in tokens)
-        self._count_executions(graph, same)
-        for place, token in enumerate(tokens):
-            number, key, depth = self._moves[token]
-            if depth < 0:
-                builder.leave(-depth)
-                continue
-            if key is None:
-                continue
-            if depth > 0:
-                row = self.rows[token]
-                assert isinstance(row, EnterRow)
-                builder.enter(row, same.get(place, False))
-            else:
-                builder.at(number, same.get(place, False))
-            if builder.count > known:
-                for region in builder.since(known):
-                    if region.kind == "loop" and number is not None:
-                        site = self.sites[number]
-                        loops[region.id] = ((site.file, region.line, region.label), _kind(site, region.line))
-                known = builder.count
-        still_open = builder.open_loops()
-        regions = builder.finish()
-        for number, (key, kind) in loops.items():
-            yield key, kind, regions[number].trips, number in still_open
+        way = self.recording.course(graph)
+        self._count_executions(graph, way.same)
+        for number, first in way.loops.items():
+            region, site = way.regions[number], self.sites[first]
+            yield (
+                (site.file, region.line, region.label),
+                _kind(site, region.line),
+                region.trips,
+                number in way.still_open,
+            )
 
     def _count_executions(self, graph: int, same: dict[int, bool | None]) -> None:
         steps = self.by_graph[graph].steps
         tokens = self.tokens[graph]
+        moves = self.recording.moves(tokens)
         for token, times in Counter(tokens).items():
-            site, key, _ = self._moves[token]
+            site, key, _ = moves[token]
             if site is not None and key is not None:
                 counts = self._executions.setdefault(site, [0, 0])
                 counts[0] += steps * times
                 counts[1] += steps * times if self.fields(token)[0] in ("op", "read") else 0
         for place, parts in same.items():
-            site, key, _ = self._moves[tokens[place]]
+            site, key, _ = moves[tokens[place]]
             if parts is not False and site is not None and key is not None:
                 self._executions[site][0] -= steps
 
@@ -198,21 +171,9 @@ class Survey:
         runs, seen = self._executions.get(site, (0, 0))
         return round(rows * runs / seen) if seen else rows
 
-    def _move(self, token: int) -> Move:
-        """What a row means to the loops: (site, what happens there, how many functions begin or end)."""
-        kind, fields = self.fields(token)
-        if kind == "return":
-            return None, None, -fields[0]
-        if kind not in _SITE:  # a change of mode is noticed at the next call, whose site it carries
-            return None, None, 0
-        return fields[_SITE[kind]], fields[0], 1 if kind == "enter" else 0
-
     def fields(self, token: int) -> tuple[str, list[Any]]:
         """The kind of a row and its fields as they are written."""
-        found = self._fields.get(token)
-        if found is None:
-            found = self._fields[token] = self.recording.row_fields(token)
-        return found
+        return self.recording.row_fields(token)
 
     @cached_property
     def op_totals(self) -> list[OpTotal]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
-from plait.graph._executions import Move, executions
+from plait.graph._course import Course, course, moves_of
 from plait.graph._make import maker
 from plait.graph._model import (
     Backward,
@@ -21,11 +21,9 @@ from plait.graph._model import (
     Scope,
     Value,
 )
-from plait.graph._regions import RegionBuilder
 from plait.graph._rows import (
     AliasRow,
     BackwardRow,
-    EnterRow,
     EventRow,
     InputRow,
     ModeRow,
@@ -33,7 +31,6 @@ from plait.graph._rows import (
     ParentRow,
     ReadRow,
     Reference,
-    ReturnRow,
     Row,
     TensorType,
 )
@@ -60,13 +57,14 @@ class GraphBuilder:
 
     def __init__(
         self, types: Types, sites: Mapping[int, Site], scopes: Mapping[int, Scope],
-        hashes: Hashes | None = None,
+        hashes: Hashes | None = None, course: Course | None = None,
     ) -> None:  # fmt: skip
         self._types = types
         self._sites = sites
         self._scopes = scopes
-        self._rows: list[tuple[int, Row]] = []
-        self._same: dict[int, bool | None] = {}
+        self._tokens: list[int] = []
+        self._rows: dict[int, Row] = {}
+        self._course = course
         self._place = 0
         self._inputs: list[int] = []  # value of the k-th input
         self._made: dict[int, tuple[int, ...]] = {}  # place -> values
@@ -80,7 +78,6 @@ class GraphBuilder:
         self._backwards: list[Backward] = []
         self._modes: list[ModeChange] = []
         self._events: list[Event] = []
-        self._regions = RegionBuilder(sites)
         self._named: tuple[int | None, int | None, int] | None = None  # site, region, value of the last named result
         self._hashes = hashes
         self._hasher = HashBuilder(types, sites) if hashes is None else None
@@ -89,10 +86,10 @@ class GraphBuilder:
         """Add the next row of the step; `number` is its number in the recording."""
         if self._hasher is not None:
             self._hasher.add(row)
-        self._rows.append((number, row))
+        self._tokens.append(number)
+        self._rows[number] = row
 
-    def _take(self, number: int, row: Row) -> None:
-        same = self._same.get(self._place, False)
+    def _take(self, number: int, row: Row, region: int | None) -> None:
         match row:
             case InputRow():
                 self._input(number, row)
@@ -100,16 +97,10 @@ class GraphBuilder:
                 self._decisions.append(
                     _decision(
                         len(self._decisions), row.how, self._value(row.value), len(self._nodes), row.site,
-                        self._regions.at(row.site, same), row.outcome, row.comparison, self._place,
+                        region, row.outcome, row.comparison, self._place,
                     )
                 )  # fmt: skip
-            case EnterRow():
-                self._regions.enter(row, same)
-            case ReturnRow():
-                self._regions.leave(row.levels)
             case ModeRow():
-                # Noticed at the next call, whose site it carries: no place of its own in the order of the loop.
-                region = self._regions.at(None)
                 self._modes.append(ModeChange(len(self._nodes), row.mode, row.enabled, row.site, region, self._place))
             case AliasRow():
                 self._alias(row)
@@ -119,37 +110,33 @@ class GraphBuilder:
                 self._backwards.append(
                     Backward(
                         len(self._backwards), len(self._nodes), row.how, roots, inputs, row.site,
-                        row.retain_graph, row.create_graph, self._regions.at(row.site, same), self._place, row.adds,
+                        row.retain_graph, row.create_graph, region, self._place, row.adds,
                     )
                 )  # fmt: skip
             case EventRow():
                 values = tuple(self._value(each) for each in row.values)
-                region = self._regions.at(row.site, same)
                 self._events.append(
                     Event(len(self._nodes), row.what, row.detail, row.site, values, region, self._place, row.facts)
                 )
-        self._place += 1
 
     def finish(self) -> Graph:
         """The graph. The builder must not be used after this."""
+        tokens, rows = self._tokens, self._rows
         # Which rows are one execution of their place shows only in what follows them.
-        moves = {number: _move(row) for number, row in dict(self._rows).items()}
-        self._same = executions(moves[number] for number, _ in self._rows)
-        same, at = self._same.get, self._regions.at
-        for number, row in self._rows:
+        way = self._course or course(tokens, rows, moves_of(tokens, rows), self._sites)
+        for self._place, (number, region) in enumerate(zip(tokens, way.region)):
+            row = rows[number]
             if type(row) is OpRow:  # nearly all of them
-                self._op(number, row, at(row.site, same(self._place, False)))
-                self._place += 1
+                self._op(number, row, region)
             else:
-                self._take(number, row)
-        regions = self._regions.finish()
-        with_sites = (self._nodes, self._decisions, self._backwards, self._modes, self._events, regions)
+                self._take(number, row, region)
+        with_sites = (self._nodes, self._decisions, self._backwards, self._modes, self._events, way.regions)
         used_sites = {item.site for items in with_sites for item in items}
         used_scopes = {node.scope for node in self._nodes}
         hashes = self._hashes or (self._hasher.finish() if self._hasher is not None else Hashes("", "", ""))
         return Graph(
             tuple(self._nodes), tuple(self._values), tuple(self._backward_nodes), tuple(self._decisions),
-            tuple(self._backwards), tuple(self._modes), tuple(self._events), regions,
+            tuple(self._backwards), tuple(self._modes), tuple(self._events), way.regions,
             tuple(self._scopes[each] for each in sorted(s for s in used_scopes if s is not None)),
             tuple(self._sites[each] for each in sorted(s for s in used_sites if s is not None)), hashes,
         )  # fmt: skip
@@ -191,48 +178,58 @@ class GraphBuilder:
         # Taken apart at once: this runs for every operation of a graph.
         (op, where, scope, grad_mode, in_backward, references, positions, constants, made, writes, cut, saved,
          backward, _) = row  # fmt: skip
-        node = len(self._nodes)
-        place, known, inputs = self._place, self._made, self._inputs
+        place, known, inputs, values = self._place, self._made, self._inputs, self._values
+        node, first, first_grad = len(self._nodes), len(values), len(self._backward_nodes)
         arguments = [
             inputs[-distance - 1] if distance < 0 else known[place - distance][output]
             for distance, output in references
         ]
-        first_grad = len(self._backward_nodes)
         self._node_at[place] = node
-        site = None if where is None else self._sites[where]
-        target = site.target if site is not None and len(made) == 1 else None
-        outputs: list[int] = []
-        for index, (kind, own_grad, base_of, replaces, nth) in enumerate(made):
-            base, previous, name = None, None, target
-            if replaces is not None:
-                previous = arguments[replaces]
-                base = self._values[previous].base
-                if name is not None and site is not None and op not in site.expression and "=" not in site.expression:
-                    # Written on the way to something else (`layer = Linear(3, 3)` fills its weight): not what is named.
-                    name = None
-            elif base_of is not None:
-                base = arguments[base_of]
-            if name is not None:
-                self._unname(where, region)
+        target = None if where is None or len(made) != 1 else self._sites[where].target
+        index = 0
+        for kind, own_grad, base_of, replaces, nth in made:
             grad_fn = None if own_grad is None else first_grad + own_grad
-            if grad_fn is None and previous is not None and not self._types[kind].leaf:
-                grad_fn = self._values[previous].grad_fn
-            outputs.append(self._new_value(node, index, kind, base, previous, grad_fn, nth, name))
-            if name is not None:
-                self._named = where, region, outputs[-1]
-        values = self._made[place] = tuple(outputs)
+            if replaces is not None:
+                target = self._new_version(row, node, index, arguments[replaces], grad_fn, target)
+            else:
+                dtype, shape, device, requires_grad, leaf = self._types[kind]
+                values.append(
+                    _value(first + index, node, index, dtype, tuple(shape), device, requires_grad, leaf,
+                           None if base_of is None else arguments[base_of], None, 0, grad_fn, nth, target)
+                )  # fmt: skip
+            index += 1
+        if target is not None:
+            self._unname(where, region)
+            self._named = where, region, first
+        outputs = known[place] = (first,) if index == 1 else tuple(range(first, first + index))
         kept = tuple([
-            _saved(name, arguments[which] if source == "argument" else values[which] if source == "output" else None,
+            _saved(name, arguments[which] if source == "argument" else outputs[which] if source == "output" else None,
                    nbytes)
             for name, source, which, nbytes in saved
         ]) if saved else ()  # fmt: skip
         self._nodes.append(
             _node(
-                node, "op", op, tuple(map(_edge, arguments, positions)), values, where, scope, region, constants, cut,
+                node, "op", op, tuple(map(_edge, arguments, positions)), outputs, where, scope, region, constants, cut,
                 tuple([arguments[index] for index in writes]) if writes else (), kept,
-                self._add_backward(backward, node), grad_mode, in_backward, number,
+                self._add_backward(backward, node) if backward else (), grad_mode, in_backward, number,
             )
         )  # fmt: skip
+
+    def _new_version(
+        self, row: OpRow, node: int, index: int, previous: int, grad_fn: int | None, target: str | None
+    ) -> str | None:
+        """A result that is one of the arguments, written in place or handed back; what it is named, if it is."""
+        kind, *_, number = row.outputs[index]
+        before = self._values[previous]
+        if target is not None and row.site is not None:
+            text = self._sites[row.site].expression
+            if row.op not in text and "=" not in text:
+                # Written on the way to something else (`layer = Linear(3, 3)` fills its weight): not what is named.
+                target = None
+        if grad_fn is None and not self._types[kind].leaf:
+            grad_fn = before.grad_fn
+        self._new_value(node, index, kind, before.base, previous, grad_fn, number, target)
+        return target
 
     def _unname(self, site: int | None, region: int | None) -> None:
         """The name belongs to what the expression gives in the end, not to operations on the way there."""
@@ -260,7 +257,6 @@ class GraphBuilder:
     def _add_backward(self, rows: Sequence[tuple[str, tuple[ParentRow | None, ...]]], node: int) -> tuple[int, ...]:
         """Make the backward nodes of the row at this place; parents may be among themselves."""
         if not rows:
-            self._grads_at[self._place] = ()
             return ()
         first = len(self._backward_nodes)
         made = self._grads_at[self._place] = tuple(range(first, first + len(rows)))
@@ -307,29 +303,12 @@ class GraphBuilder:
         return self._accumulate[first]
 
 
-def _move(row: Row) -> Move:
-    """What a row means to `executions`."""
-    match row:
-        case OpRow():
-            return row.site, row.op, 0
-        case ReadRow() | BackwardRow():
-            return row.site, row.how, 0
-        case EventRow():
-            return row.site, row.what, 0
-        case EnterRow():
-            return row.site, row.function, 1
-        case ReturnRow():
-            return None, None, -row.levels
-        case _:
-            return None, None, 0
-
-
 def build(
-    tokens: Iterable[int], rows: Mapping[int, Row] | Sequence[Row], types: Types,
-    sites: Mapping[int, Site], scopes: Mapping[int, Scope], hashes: Hashes | None = None,
+    tokens: Iterable[int], rows: Mapping[int, Row] | Sequence[Row], types: Types, sites: Mapping[int, Site],
+    scopes: Mapping[int, Scope], hashes: Hashes | None = None, course: Course | None = None,
 ) -> Graph:  # fmt: skip
-    """The graph of a step that is written as the row numbers `tokens`; its hashes too, if they are known."""
-    builder = GraphBuilder(types, sites, scopes, hashes)
+    """The graph of a step that is written as the row numbers `tokens`; its hashes and its course, if they are known."""
+    builder = GraphBuilder(types, sites, scopes, hashes, course)
     for token in tokens:
         builder.add(token, rows[token])
     return builder.finish()

@@ -83,14 +83,19 @@ class _Folder:
             text = (site.file, site.line, site.column, site.end_line, site.end_column, site.function)
             self.same[site.id] = site.id if site.column is None else first.setdefault(text, site.id)
 
-    def add(self, kind: FoldKind, number: int, label: str, site: int | None, region: int | None) -> None:
-        round_ = self.round(region)
-        site = self.same[site]
-        key = (kind, site, label)
-        nth = round_.met[key] = round_.met.get(key, 0) + 1
-        place = round_.place.child((*key, nth), round_.last, kind, label, site, self.graph._site_by_id)
-        place.members.append(number)
-        round_.last = place
+    def add_all(self) -> None:
+        """Put everything that happened into its place, in order."""
+        rounds, same, sites = self.rounds, self.same, self.graph._site_by_id
+        for kind, number, label, written, region in _in_order(self.graph):
+            round_ = rounds.get(region) or self.round(region)
+            site = same[written]
+            key = (kind, site, label)
+            nth = round_.met[key] = round_.met.get(key, 0) + 1
+            place = round_.place.by_key.get((key, nth))
+            if place is None:
+                place = round_.place.child((key, nth), round_.last, kind, label, site, sites)
+            place.members.append(number)
+            round_.last = place
 
     def round(self, number: int | None) -> _Round:
         """Where the content of a region goes; opens the regions around it first."""
@@ -122,7 +127,7 @@ class _Folder:
         kind: FoldKind = "loop" if region.kind == "loop" else "frame"
         key = (kind, region.label, region.line, region.site)
         nth = around.met[key] = around.met.get(key, 0) + 1
-        place = around.place.child((*key, nth), around.last, kind, region.label, region.site, sites)
+        place = around.place.child((key, nth), around.last, kind, region.label, region.site, sites)
         place.members.append(region.id)
         place.trips.append(region.trips)
         around.last = place
@@ -155,12 +160,10 @@ class _Folder:
 def _trunk(graph: Graph) -> set[int]:
     """The regions around everything: functions that were under way (a test runner, `main`), no part of the work."""
     regions = graph.regions
+    used = {item.region for items in (graph.nodes, graph.decisions, graph.modes, graph.events, graph.backwards)
+            for item in items}  # fmt: skip
     shared: list[int] | None = None  # from the outermost to the innermost region around all so far
-    last: int | None = -1
-    for _, _, _, _, region in _in_order(graph):
-        if region is None or region == last:
-            continue
-        last = region
+    for region in used - {None}:
         path = []
         while region is not None:
             path.append(region)
@@ -184,8 +187,7 @@ def fold(graph: Graph) -> Fold:
     different rounds shows both, each with its own count.
     """
     folder = _Folder(graph)
-    for kind, number, label, site, region in _in_order(graph):
-        folder.add(kind, number, label, site, region)
+    folder.add_all()
     return _freeze(folder.root)
 
 

@@ -36,6 +36,7 @@ class _OpenLoop:
 class _Frame:
     region: int
     loops: list[_OpenLoop] = field(default_factory=list)
+    around: tuple[Loop, ...] = ()  # those of the last site, as long as they are the ones that run
 
 
 class RegionBuilder:
@@ -46,12 +47,14 @@ class RegionBuilder:
         self._regions: list[Region] = []
         self._frames: list[_Frame] = []
         self._has_own: set[int] = set()  # iterations with something of their own, not only an inner loop
+        self.loop_sites: dict[int, int] = {}  # region of a loop -> the site where it began
 
-    def enter(self, row: EnterRow, same: bool | None = False) -> None:
-        """A frame begins, called from `row.site` of the frame that is on top."""
+    def enter(self, row: EnterRow, same: bool | None = False) -> int | None:
+        """A frame begins, called from `row.site` of the frame that is on top; the region of the call."""
         parent = self.at(row.site, same)
         region = self._new(parent, "frame", row.function, row.site, row.line, 0)
         self._frames.append(_Frame(region))
+        return parent
 
     def leave(self, levels: int) -> None:
         """The last `levels` frames are over."""
@@ -69,6 +72,12 @@ class RegionBuilder:
             return frame.loops[-1].iteration if frame.loops else frame.region
         site = self._sites[number]
         loops, around = frame.loops, site.loops
+        if around is frame.around:  # as nearly always: the sites of one loop share one tuple
+            if not loops:
+                return frame.region
+            self._go_on(loops[-1], number, site, same, True)
+            return loops[-1].iteration
+        frame.around = around
         common = 0
         for running, loop in zip(loops, around):
             if running.loop is not loop and running.loop != loop:
@@ -78,46 +87,41 @@ class RegionBuilder:
             for open_loop in reversed(loops[common:]):
                 self._close(open_loop)
             del loops[common:]
-        innermost = common == len(around)
         if common:
-            current = loops[common - 1]
-            order = (not (site.header and innermost), site.offset)
-            if same is None and order == current.last:
-                current.unclear = True
-            if number != current.only:
-                current.only = None
-            if order < current.last or (order == current.last and same is False):
-                current.count += 1
-                current.iteration = self._new(current.region, "iteration", "", None, current.loop.line, current.count)
-            current.last = order
-            current.entered_body = not site.header or not innermost
-            if innermost:
-                self._has_own.add(current.iteration)
-                return current.iteration
+            self._go_on(loops[-1], number, site, same, common == len(around))
         parent = loops[-1].iteration if loops else frame.region
+        if common == len(around):
+            return parent
         for depth in range(common, len(around)):
             loop = around[depth]
             region = self._new(parent, "loop", loop.header, None, loop.line, 0)
+            self.loop_sites[region] = number
             parent = self._new(region, "iteration", "", None, loop.line, 0)
             deepest = depth == len(around) - 1
             in_body = not (site.header and deepest)
             loops.append(_OpenLoop(loop, region, parent, 0, (in_body, site.offset), in_body, number))
-        if loops:
-            self._has_own.add(loops[-1].iteration)
+        self._has_own.add(parent)
         return parent
 
-    @property
-    def count(self) -> int:
-        """How many regions there are so far."""
-        return len(self._regions)
+    def _go_on(self, loop: _OpenLoop, number: int, site: Site, same: bool | None, innermost: bool) -> None:
+        """Something happens in a running loop: in the round that is under way, or in a new one."""
+        order = (not (site.header and innermost), site.offset)
+        last = loop.last
+        if same is None and order == last:
+            loop.unclear = True
+        if number != loop.only:
+            loop.only = None
+        if order < last or (same is False and order == last):
+            loop.count += 1
+            loop.iteration = self._new(loop.region, "iteration", "", None, loop.loop.line, loop.count)
+        loop.last = order
+        loop.entered_body = order[0]
+        if innermost:
+            self._has_own.add(loop.iteration)
 
-    def since(self, count: int) -> list[Region]:
-        """The regions that are new since there were `count`."""
-        return self._regions[count:]
-
-    def open_loops(self) -> set[int]:
+    def open_loops(self) -> frozenset[int]:
         """The loops that have not ended yet."""
-        return {loop.region for frame in self._frames for loop in frame.loops}
+        return frozenset(loop.region for frame in self._frames for loop in frame.loops)
 
     def finish(self) -> tuple[Region, ...]:
         """All regions. Frames that are still open end here."""

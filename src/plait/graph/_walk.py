@@ -36,12 +36,28 @@ def sources(graph: Graph, node: int) -> tuple[int, ...]:
     return tuple(found)
 
 
+def all_sources(graph: Graph) -> list[tuple[int, ...]]:
+    """The `sources` of every node."""
+    maker = [value.node for value in graph.values]
+    aliases = {value.id for value in graph.values if value.output < 0}
+    found = []
+    for node in graph.nodes:
+        used = [edge.value for edge in node.inputs]
+        if aliases and not aliases.isdisjoint(used):
+            found.append(sources(graph, node.id))
+        elif len(used) == 1:
+            found.append((maker[used[0]],))
+        else:
+            found.append(tuple(dict.fromkeys([maker[value] for value in used])))
+    return found
+
+
 def targets(graph: Graph) -> list[list[int]]:
     """For every node the nodes that use its values, in order."""
     found: list[list[int]] = [[] for _ in graph.nodes]
-    for node in graph.nodes:
-        for source in sources(graph, node.id):
-            found[source].append(node.id)
+    for node, above in enumerate(all_sources(graph)):
+        for source in above:
+            found[source].append(node)
     return found
 
 

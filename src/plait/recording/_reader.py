@@ -6,12 +6,14 @@ import json
 import sqlite3
 import zlib
 from array import array
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import Any, overload
 
 from plait._errors import NotFoundError, RecordingError
 from plait.graph import Graph, Hashes, Scope, Site, build
+from plait.graph._course import Course, course, move
+from plait.graph._executions import Move
 from plait.graph._rows import Row, TensorType
 from plait.recording._failure import Failure
 from plait.recording._floats import floating
@@ -31,6 +33,9 @@ class Recording:
         self._connection = connection
         self.path = path
         self._graph_of = lru_cache(maxsize=64)(self._build)
+        self._course_of = lru_cache(maxsize=64)(self._follow)
+        self._fields: dict[int, tuple[str, list[Any]]] = {}
+        self._moves: dict[int, Move] = {}
         self._rows = Rows(
             Written(lambda *ends: self._all("SELECT id, kind, body FROM row WHERE id >= ? AND id < ?", *ends))
         )
@@ -124,13 +129,11 @@ class Recording:
 
     def samples(self, graph: int) -> tuple[Sample, ...]:
         """Elements of the small tensors of a small graph, as the first step that built it had them."""
-        tokens = self.tokens(graph)
-        node_at = self._node_numbers(tokens)
+        rows = self._all("SELECT place, output, what, elements FROM sample WHERE graph = ? ORDER BY rowid", graph)
+        node_at = self._node_numbers(self.tokens(graph)) if rows else {}
         return tuple(
             Sample(graph, node_at[place], output, what, json.loads(elements))
-            for place, output, what, elements in self._all(
-                "SELECT place, output, what, elements FROM sample WHERE graph = ? ORDER BY rowid", graph
-            )
+            for place, output, what, elements in rows
             if place in node_at
         )
 
@@ -147,13 +150,16 @@ class Recording:
         found = self.steps[step]
         if found.graph is None:
             return ()
+        rows = self._all(
+            "SELECT place, nth, name, norm_in, norm_out, ns, first_nonfinite FROM backward WHERE step = ?"
+            " ORDER BY rowid", step,
+        )  # fmt: skip
+        if not rows:
+            return ()
         graph = self.graph_number(found.graph)
         node_at = self._node_numbers(self.tokens(found.graph))
         result = []
-        for backward, place, nth, name, norm_in, norm_out, ns, nonfinite in self._all(
-            "SELECT backward, place, nth, name, norm_in, norm_out, ns, first_nonfinite FROM backward WHERE step = ?"
-            " ORDER BY rowid", step,
-        ):  # fmt: skip
+        for place, nth, name, norm_in, norm_out, ns, nonfinite in rows:
             if place not in node_at:
                 continue
             node = node_at[place]
@@ -161,7 +167,6 @@ class Recording:
             number = made[nth] if 0 <= nth < len(made) else -1
             norms = floating(norm_in), floating(norm_out)
             result.append(BackwardStats(step, number, node, name, *norms, ns, bool(nonfinite)))
-            del backward
         return tuple(result)
 
     def row_times(self) -> dict[int, LineTime]:
@@ -186,8 +191,22 @@ class Recording:
 
     def row_fields(self, number: int) -> tuple[str, list[Any]]:
         """A row as it is written, its kind and its fields in order: three times as quick as making it an object."""
-        kind, body = self._rows.written[number]
-        return kind, json.loads(body)
+        found = self._fields.get(number)
+        if found is None:
+            kind, body = self._rows.written[number]
+            found = self._fields[number] = kind, json.loads(body)
+        return found
+
+    def moves(self, tokens: Iterable[int]) -> Mapping[int, Move]:
+        """What each of these rows means to `plait.graph._executions`; read without making objects of the rows."""
+        for token in dict.fromkeys(tokens):
+            if token not in self._moves:
+                self._moves[token] = move(*self.row_fields(token))
+        return self._moves
+
+    def course(self, graph: int) -> Course:
+        """In which region each row of a distinct graph happened; much quicker than the graph itself."""
+        return self._course_of(graph)
 
     @property
     def sites(self) -> Mapping[int, Site]:
@@ -263,9 +282,15 @@ class Recording:
         rows = self._all("SELECT shapes, structure, program FROM graph WHERE id = ?", number)
         hashes = Hashes(*rows[0]) if rows else None
         try:
-            return build(self.tokens(number), self._rows, self._types, self._sites, self._scopes, hashes)
+            tables = self._rows, self._types, self._sites, self._scopes
+            return build(self.tokens(number), *tables, hashes, self._course_of(number))
         except (LookupError, TypeError, ValueError) as error:
             raise self._damaged(f"graph {number}", error) from error
+
+    def _follow(self, graph: int) -> Course:
+        self._load_tables()
+        tokens = self.tokens(graph)
+        return course(tokens, self._rows, self.moves(tokens), self._sites)
 
     def _damaged(self, what: str, error: Exception) -> RecordingError:
         reason = f"{type(error).__name__}: {error}"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from functools import lru_cache
+from functools import cache
 from typing import Any
 
 from plait.graph._rows import Row, TensorType, row_from_lists
@@ -57,9 +57,14 @@ class Types(dict[int, TensorType]):
 def site_from(number: int, fields: list[Any]) -> Site:
     """A line of the table `site`."""
     *plain, loops, branches, test, header = fields
-    around = tuple(_loop(*each) for each in loops)
+    around = _same(tuple(_loop(*each) for each in loops))
     arms = tuple(Branch(*each) for each in branches)
     return Site(*[number, *plain, around, arms, None if test is None else Test(*test), header])
 
 
-_loop = lru_cache(maxsize=None)(Loop)  # one object a loop, so that comparing two of them is quick
+@cache
+def _same(loops: tuple[Loop, ...]) -> tuple[Loop, ...]:
+    return loops
+
+
+_loop = cache(Loop)  # one object a loop, and one tuple, so that comparing two of them is quick

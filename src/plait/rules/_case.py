@@ -11,7 +11,7 @@ from functools import cached_property
 from typing import Any
 
 from plait.graph import Backward, Graph, Node, Region, Site, Value
-from plait.graph._walk import sources
+from plait.graph._walk import all_sources
 from plait.recording import Recording, Step
 from plait.recording._floats import floating
 from plait.rules._rule import Category, Finding, Parting, Where
@@ -176,7 +176,7 @@ class Case:
     @cached_property
     def sources(self) -> list[tuple[int, ...]]:
         """For every node the nodes whose values it uses."""
-        return [sources(self.graph, node.id) for node in self.graph.nodes]
+        return all_sources(self.graph)
 
     @cached_property
     def users(self) -> list[list[int]]:
@@ -225,6 +225,16 @@ class Case:
             own = any(values[out].requires_grad for out in node.outputs)
             found.append(own or any(found[source] for source in self.sources[node.id]))
         return found
+
+    @cached_property
+    def carried(self) -> list[tuple[Node, int]]:
+        """The inputs that an earlier step made with a graph of its own, with the places where it did."""
+        values = self.graph.values
+        return [
+            (node, node.site) for node in self.graph.nodes
+            if node.kind == "input" and node.op == "carried" and node.site is not None
+            and values[node.outputs[0]].requires_grad
+        ]  # fmt: skip
 
     # -- gradients ------------------------------------------------------------------------------------------------
 

@@ -60,22 +60,18 @@ def _links(case: Case) -> dict[int, tuple[Node, bool, bool, bool]]:
     graph = case.graph
     found = {}
     roots = {graph.values[root].node for each in graph.backwards for root in each.roots}
-    above = case.above(*roots) if roots else set()
     retained = any(each.retain_graph for each in graph.backwards)
-    for node in graph.nodes:
-        if node.kind != "input" or node.op != "carried" or node.site is None:
-            continue
-        if not graph.values[node.outputs[0]].requires_grad:
-            continue
+    above = case.above(*roots) if roots and case.carried else set()
+    for node, site in case.carried:
         flow = _grad_below(case, node.id)
         maker = next(
-            (graph.nodes[each] for each in sorted(flow, reverse=True) if graph.nodes[each].site == node.site), None
+            (graph.nodes[each] for each in sorted(flow, reverse=True) if graph.nodes[each].site == site), None
         )
         if maker is None or maker.id == node.id:
             continue
         between = (flow & case.above(maker.id)) - {node.id}
         adds = all(op_name(graph.nodes[each].op) in ADDITIONS for each in between)
-        found[node.site] = (maker, node.id in above, retained, adds)
+        found[site] = (maker, node.id in above, retained, adds)
     return found
 
 

@@ -91,15 +91,13 @@ def _through_steps(run: Run, known: list[Leaf]) -> None:
     for _ in range(3):
         before = len(sites)
         for case in run.cases:
+            if not case.carried:
+                continue
             graph = case.graph
             starts = [graph.values[root].node for each in graph.backwards for root in each.roots]
             starts += [node.id for node in graph.nodes if node.site in sites and node.kind == "op"]
             above = case.above(*starts) if starts else set()
-            for number in above:
-                node = graph.nodes[number]
-                carried = node.op == "carried" and node.kind == "input" and node.site is not None
-                if carried and node.site is not None and graph.values[node.outputs[0]].requires_grad:
-                    sites.add(node.site)
+            sites.update(site for node, site in case.carried if node.id in above)
         if len(sites) == before:
             break
     if not sites:

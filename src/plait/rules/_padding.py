@@ -63,14 +63,15 @@ class Padding:
 def padded_values(case: Case) -> dict[int, Padding]:
     """For every value that holds padding what is known of it."""
     found: dict[int, Padding] = {}
+    pads = {op for op in {node.op for node in case.graph.nodes} if op_name(op) in _SOURCES}
     for node in case.graph.nodes:
         if node.kind == "input" and node.site is not None and node.op in ("data", "carried"):
             carried = _carried(case, node)
             if carried is not None:
                 found[node.outputs[0]] = carried
-        if node.kind != "op" or not node.outputs:
+        if node.kind != "op" or not node.outputs or not (found or node.op in pads):
             continue
-        source = _source(case, node)
+        source = _source(case, node) if node.op in pads else None
         for index, out in enumerate(node.outputs):
             made = source if source is not None and index == 0 else _through(case, node, index, found)
             if made is not None and made.dims:
@@ -108,7 +109,11 @@ def _carried(case: Case, node: Node) -> Padding | None:
     return None
 
 
+_SOURCES = frozenset({"pad_sequence", "pad", "_pad_packed_sequence", "setitem", "copy_"})
+
+
 def _source(case: Case, node: Node) -> Padding | None:
+    """The padding that an operation puts in, which is one of `_SOURCES`."""
     graph = case.graph
     op = op_name(node.op)
     out = graph.values[node.outputs[0]]

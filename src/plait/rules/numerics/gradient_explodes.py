@@ -83,7 +83,7 @@ def _zero(known: Elements, value: int) -> bool:
 
 
 def _jumps(case: Case, known: Elements) -> Iterator[tuple[Node, float, float, int]]:
-    for node in reversed(case.graph.nodes):
+    for node in reversed(case.graph.nodes) if known.gradients else ():
         if node.kind != "op" or not node.outputs or node.in_backward:
             continue
         behind = known.gradient(node.outputs[0])

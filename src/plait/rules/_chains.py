@@ -64,9 +64,7 @@ def _links(case: Case) -> dict[int, tuple[Node, bool, bool, bool]]:
     above = case.above(*roots) if roots and case.carried else set()
     for node, site in case.carried:
         flow = _grad_below(case, node.id)
-        maker = next(
-            (graph.nodes[each] for each in sorted(flow, reverse=True) if graph.nodes[each].site == site), None
-        )
+        maker = next((graph.nodes[each] for each in sorted(flow, reverse=True) if graph.nodes[each].site == site), None)
         if maker is None or maker.id == node.id:
             continue
         between = (flow & case.above(maker.id)) - {node.id}

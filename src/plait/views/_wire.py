@@ -113,14 +113,12 @@ def _nodes(graph: Graph, text: Table) -> Columns:
     for node in nodes:
         # An argument as its distance from the first value of its own node: the same in every round.
         first = node.outputs[0] if node.outputs else 0
-        arguments += [first - edge.value for edge in node.inputs]
+        for edge in node.inputs:
+            arguments.append(first - edge.value)
         for item in node.saved:
-            saved += [
-                text(item.name),
-                -1 if item.value is None else first - item.value,
-                item.nbytes,
-                1 + (item.value is None),
-            ]
+            value = item.value
+            saved += (text(item.name), -1, item.nbytes, 2) if value is None else (
+                text(item.name), first - value, item.nbytes, 1)  # fmt: skip
     return {
         "op": [ops[node.op] for node in nodes],
         "site": differences(_whole([node.site for node in nodes])),

@@ -47,6 +47,17 @@ def test_a_loop_is_drawn_once_with_its_trips() -> None:
     ]  # fmt: skip
 
 
+def test_what_earlier_steps_made_at_one_place_is_one_fold_under_one_name() -> None:
+    tape = Tape("rewards.append(env.step())\nx = torch.ones(1)\n")
+    kind, site = tape.type(1), tape.site(1, "env.step()")
+    for name, place in (("reward", site), ("x", tape.site(2, "torch.ones(1)")), ("reward", site), ("last", site)):
+        tape.input("data", kind, name, place)
+    for _ in range(2):
+        tape.input("data", kind, "from elsewhere")  # made where nobody saw it: perhaps at two places
+    found = [item.members for item in everything(fold(tape.graph())) if item.kind == "input"]
+    assert sorted(found) == [(0, 2), (1,), (3,), (4,), (5,)]
+
+
 def test_the_other_arm_stands_where_the_source_has_it() -> None:
     found = folded([False, True])
     (over,) = [item for item in found if item.kind == "loop" and item.label == "for x in xs"]

@@ -32,6 +32,8 @@ function median(row: Row, first: number, last: number): number {
   return found[Math.floor(found.length / 2)] ?? 0;
 }
 
+const NAME = 17; // height of the line with the name of a row
+
 export interface Row {
   name: string;
   height: number;
@@ -158,14 +160,7 @@ export class Strips {
     const last = Math.min(Math.ceil(this.to), this.steps);
     let y = 0;
     for (const row of this.rows) {
-      pen.fillStyle = colour("--soft");
-      pen.font = "11px system-ui, sans-serif";
-      pen.textAlign = "left";
-      pen.fillText(row.name, 0, y + 12);
-      pen.textAlign = "right";
-      pen.fillStyle = colour("--ink");
-      pen.fillText(this.steps > 0 ? row.words(this.cursor) : "", width, y + 12);
-      y += 17;
+      y += NAME;
       if (row.cell !== undefined) this.cells(pen, row, first, last, x, each, y);
       else {
         this.line(pen, row, first, last, x, each, y, colour("--accent"), colour("--line"));
@@ -177,6 +172,22 @@ export class Strips {
     pen.lineWidth = 1.5;
     const at = x(this.cursor);
     pen.strokeRect(at, 1, Math.max(each, 2), y - 2);
+    // The words last, on a ground of their own: the frame around the chosen step may stand where they are.
+    pen.font = "11px system-ui, sans-serif";
+    pen.lineWidth = 4;
+    pen.lineJoin = "round";
+    pen.strokeStyle = colour("--card");
+    let top = 0;
+    for (const row of this.rows) {
+      const words = this.steps > 0 ? row.words(this.cursor) : "";
+      for (const [text, align, ink, from] of [[row.name, "left", "--soft", 0], [words, "right", "--ink", width]] as const) {
+        pen.textAlign = align;
+        pen.fillStyle = colour(ink);
+        pen.strokeText(text, from, top + 12);
+        pen.fillText(text, from, top + 12);
+      }
+      top += NAME + row.height + 3;
+    }
     pen.fillStyle = colour("--soft");
     pen.textAlign = "left";
     pen.fillText(`${this.unit} ${first}`, 0, y + 12);
@@ -259,6 +270,11 @@ export class Strips {
     pen.beginPath();
     let down = false;
     let gap = 0;
+    let alone: [number, number] | null = null; // a point to which no line leads yet
+    const dot = (): void => {
+      if (alone !== null) pen.fillRect(alone[0] - 1.5, alone[1] - 1.5, 3, 3);
+      alone = null;
+    };
     const stride = Math.max(1, Math.floor(0.5 / each));
     for (let step = first; step < last; step += stride) {
       // Within a stretch thinner than a pixel only the extremes matter.
@@ -272,16 +288,19 @@ export class Strips {
       if (least > most) {
         gap++;
         down = down && each < 1 && gap < 12;
+        if (!down) dot();
         continue;
       }
       gap = 0;
       const px = x(step) + each / 2;
       if (down) pen.lineTo(px, tall(least));
       else pen.moveTo(px, tall(least));
+      alone = down || most !== least ? null : [px, tall(least)];
       if (most !== least) pen.lineTo(px, tall(most));
-      else if (last - first < 3 || each > 12) pen.fillRect(px - 1.5, tall(least) - 1.5, 3, 3);
+      else if (each > 12) pen.fillRect(px - 1.5, tall(least) - 1.5, 3, 3);
       down = true;
     }
+    dot();
     pen.stroke();
   }
 }

@@ -40,7 +40,8 @@ export function outermost(graph: Graph): { folds: number[]; around: number[] } {
   const around: number[] = [];
   let inside = graph.folds[0]?.children ?? [];
   for (;;) {
-    const rest = inside.filter((child) => graph.folds[child]!.kind !== "input");
+    // What comes in, and a mode that was switched on the way (the end of a `no_grad` of the step before), is no work.
+    const rest = inside.filter((child) => graph.folds[child]!.kind !== "input" && graph.folds[child]!.kind !== "mode");
     const only = graph.folds[rest[0] ?? -1];
     if (rest.length !== 1 || only === undefined) return { folds: inside, around };
     const single = only.kind === "loop" && only.trips !== null && only.trips[1] === 1;

@@ -7,6 +7,7 @@ import type { Sites } from "./site";
 import { grouped, number, plural, shorten, span } from "./words";
 
 export const WIDE = 34; // letters of a line in a box
+export const BATCH = "BatchNode"; // the operation that holds all of a run of plait.batch
 
 /** What the words of a box are made from; the scene's maker is one. */
 export interface Words {
@@ -107,7 +108,10 @@ function opLabel(words: Words, fold: Fold): Label {
   if (fold.kind === "input") {
     lines.push(first === undefined ? op : graph.valueName(first), `${op}${first === undefined ? "" : ` ${laidOver(words, fold, 0)}`}`);
   } else {
-    lines.push(name === "" ? op : `${name} = ${op}`);
+    const batch = op === BATCH ? words.options.batches.get(graph.site[node]!) : undefined;
+    const what = batch === undefined ? op : "batched run";
+    lines.push(name === "" ? what : `${name} = ${what}`);
+    if (batch !== undefined) lines.push(`${plural(batch.examples, "example")} in ${plural(batch.groups, "group")}`);
     if (first !== undefined) {
       lines.push(laidOver(words, fold, 0) + (outputs.length > 1 ? ` and ${outputs.length - 1} more` : ""));
     }

@@ -7,6 +7,7 @@ import type { GraphView } from "./graphview";
 import { normCurve } from "./heat";
 import { countShown, shownRegions } from "./folds";
 import { decides, outcomesOf } from "./outcomes";
+import { BATCH } from "./labels";
 import { snippet } from "./snippet";
 import type { State } from "./state";
 import { real } from "./wire";
@@ -152,6 +153,11 @@ export class Panel {
     });
     if (graph.inputs(node).length > 8) rows.push(["", `and ${grouped(graph.inputs(node).length - 8)} more`]);
     if (graph.argumentsOf(node) !== "") rows.push(["arguments", graph.argumentsOf(node)]);
+    const batch = graph.op(node) === BATCH ? this.view.app.store.batchesOf(state.step).get(graph.site[node]!) : undefined;
+    if (batch !== undefined) {
+      rows.push(["batched run", h("button", { class: "link", onclick: () => this.view.app.go({ view: "batch", batch: batch.id, group: null }) },
+        `${plural(batch.examples, "example")}, ${plural(batch.calls, "call")} in ${plural(batch.groups, "group")}`)]);
+    }
     const users = graph.users(node);
     [...users.slice(0, 6)].forEach((user, k) => rows.push([k === 0 ? "used by" : "", this.nodeButton(user, `$${user} ${graph.op(user)}`)]));
     if (users.length > 6) rows.push(["", `and ${grouped(users.length - 6)} more`]);
@@ -196,7 +202,7 @@ export class Panel {
     const rows: [string, Child][] = [];
     const value = graph.decisionValue[first]!;
     rows.push(["asked", h("span", {}, `${graph.text(graph.wire.decisions.how[first]!)} of `, this.nodeButton(graph.valueNode[value]!, graph.valueName(value)), ` ${graph.typeText(value)}`)]);
-    const options = { open: new Set<string>(), rounds: app.state.rounds, held: false, read: false, reads, places: app.store.placeOfSite };
+    const options = { open: new Set<string>(), rounds: app.state.rounds, held: false, read: false, reads, places: app.store.placeOfSite, batches: new Map() };
     const shownNow = shownRegions(graph, app.state.rounds);
     const counts = countShown(graph, shownNow);
     const [no, yes] = outcomesOf({ graph, sites: app.store.sites, options, shown: shownNow, counts, small: false }, fold.id);

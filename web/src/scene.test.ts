@@ -9,7 +9,7 @@ const { graphs, sites, reads, places } = fixture("loop");
 
 function scene(number: number, change: Partial<SceneOptions> = {}): Scene {
   const graph = graphs[number]!;
-  return makeScene(graph, sites, { open: firstOpen(graph), rounds: new Map(), held: false, read: false, reads: reads[number]!, places, ...change });
+  return makeScene(graph, sites, { open: firstOpen(graph), rounds: new Map(), held: false, read: false, reads: reads[number]!, places, batches: new Map(), ...change });
 }
 
 const titles = (made: Scene): string[] => made.boxes.map((box) => box.lines[0]!);
@@ -23,6 +23,16 @@ describe("scene", () => {
     const decision = made.boxes.find((box) => box.kind === "decision")!;
     expect(decision.lines[1]).toBe("2x True, 1x False");
     expect(made.arrows.filter((arrow) => arrow.from === decision.id && arrow.kind === "arm").map((arrow) => arrow.label)).toEqual(["True", "False"]);
+  });
+  it("says what a batched run holds", () => {
+    const { graphs: [graph], sites: places_, head } = fixture("product");
+    const node = graph!.folds.find((fold) => fold.kind === "op")!.members[0]!;
+    graph!.wire.text[graph!.wire.nodes.op[node]!] = "BatchNode";
+    const batch = { ...head.batches[0]!, examples: 128, groups: 1 };
+    const made = makeScene(graph!, places_, {
+      open: firstOpen(graph!), rounds: new Map(), held: false, read: false, reads: [], places, batches: new Map([[graph!.site[node]!, batch]]),
+    });
+    expect(made.boxes.map((box) => box.lines)).toContainEqual(expect.arrayContaining([expect.stringContaining("batched run"), "128 examples in 1 group"]));
   });
   it("leads back to the next round", () => {
     expect(scene(0).arrows.filter((arrow) => arrow.kind === "back").length).toBeGreaterThan(0);

@@ -5,7 +5,7 @@ import type { Graph } from "./graph";
 import { boxLines } from "./labels";
 import { armStarts, decides, outcomesOf } from "./outcomes";
 import type { Site, Sites } from "./site";
-import type { PlaceWire } from "./wire";
+import type { BatchWire, PlaceWire } from "./wire";
 
 export type BoxKind =
   | "group" | "loop" | "op" | "input" | "decision" | "read" | "backward" | "event" | "mode" | "again" | "ghost" | "chunk";
@@ -61,6 +61,8 @@ export interface SceneOptions {
   read: boolean;
   reads: readonly (Reading | null)[];
   places: ReadonlyMap<number, PlaceWire>;
+  /** The batched runs of the step, by the site that called them. */
+  batches: ReadonlyMap<number, BatchWire>;
 }
 
 export const SMALL = 30;

@@ -4,7 +4,7 @@ import { Graph } from "./graph";
 import { Sites } from "./site";
 import type { Reading } from "./scene";
 import {
-  real, unpack, WIRE, WIRE_VERSION, type GraphWire, type GroupsWire, type HeadWire, type MaybeNumber, type PlaceWire, type StatsWire,
+  real, unpack, WIRE, WIRE_VERSION, type BatchWire, type GraphWire, type GroupsWire, type HeadWire, type MaybeNumber, type PlaceWire, type StatsWire,
 } from "./wire";
 
 const KEPT = 24; // graphs that stay decoded
@@ -97,6 +97,11 @@ export class Store {
     return (row ?? []).map(([value, left, right]) => ({
       value: typeof value === "boolean" ? value : real(value), left: real(left), right: real(right),
     }));
+  }
+
+  /** The batched runs of a step, by the site that called them. */
+  batchesOf(step: number): Map<number, BatchWire> {
+    return new Map(this.head.batches.filter((each) => each.step === step).map((each) => [each.site, each]));
   }
 
   /** The groups of a batched run; null if they were not kept, or the page does not carry them. */

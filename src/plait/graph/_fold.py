@@ -89,13 +89,21 @@ class _Folder:
         for kind, number, label, written, region in _in_order(self.graph):
             round_ = rounds.get(region) or self.round(region)
             site = same[written]
-            key = (kind, site, label)
-            nth = round_.met[key] = round_.met.get(key, 0) + 1
+            key: Hashable = (kind, site, label)
+            if kind == "input" and site is not None:
+                # Made by earlier steps at one place (300 rewards of an episode), used here in no order of their own.
+                key, nth = (kind, site, label, self.name_of(number)), 1
+            else:
+                nth = round_.met[key] = round_.met.get(key, 0) + 1
             place = round_.place.by_key.get((key, nth))
             if place is None:
                 place = round_.place.child((key, nth), round_.last, kind, label, site, sites)
             place.members.append(number)
             round_.last = place
+
+    def name_of(self, node: int) -> str | None:
+        outputs = self.graph.nodes[node].outputs
+        return self.graph.values[outputs[0]].name if outputs else None
 
     def round(self, number: int | None) -> _Round:
         """Where the content of a region goes; opens the regions around it first."""

@@ -61,6 +61,10 @@ def add_batch(file: Path) -> None:
             [(0, 0, "RNNCell", 3, 5_000_000, "[0, 1, 2]", "[[0, 3]]"), (1, 0, "mean", 2, 2_000_000, "[0, 2]", "[[0, 2]]"),
              (2, 1, "RNNCell", 3, 2_000_000, "[0, 0, 1]", "[[0, 3]]")],
         )  # fmt: skip
+        connection.execute(
+            "UPDATE row SET body = json_set(body, '$[0]', 'BatchNode', '$[1]', 0)"
+            " WHERE kind = 'op' AND json_extract(body, '$[0]') = '__getitem__'"
+        )
         connection.executemany("INSERT INTO batch_flush VALUES (0, ?, ?, ?)", [(0, 0, 3), (1, None, 2)])
     connection.close()
 
@@ -93,9 +97,9 @@ def test_the_graph_of_the_page_is_that_of_the_recording(browser: Any, folder: Pa
                         nodes: each(g.size, n => [g.op(n), g.isInput(n), g.outputsOf(n), g.site[n],
                                                   g.cut(n), g.argumentsOf(n)]),
                         edges: each(g.size, n => [...g.inputs(n)].map((v, k) => [v, g.position(n, k)])),
-                        values: g.wire.values.node.map((_, v) => [g.valueNode[v], g.typeText(v), g.valueName(v),
-                                                              g.valueGrad[v]]),
-                        decisions: made.how.map((_, d) => [g.decisionValue[d], made.outcome[d]]),
+                        values: each(g.valueNode.length, v => [g.valueNode[v], g.typeText(v), g.valueName(v),
+                                                               g.valueGrad[v]]),
+                        decisions: each(made.how.length, d => [g.decisionValue[d], made.outcome[d]]),
                         reads: reads.map(r => r.value),
                       });
                     }""",
@@ -323,6 +327,16 @@ def test_the_ranks_of_one_job_side_by_side(browser: Any, tmp_path: Path) -> None
     text = tab.locator(".contrast").inner_text()
     assert "The ranks part in step 1" in text
     assert tab.locator(".contrast .side h3").all_text_contents() == [f"rank {rank}, step 1" for rank in range(3)]
+    tab.close()
+
+
+def test_the_box_of_a_batched_run_leads_to_its_groups(browser: Any, folder: Path) -> None:
+    tab = open_page(browser, folder / "batched.html", "#view=graph&step=0")
+    box = tab.locator(".box", has_text="3 examples in 3 groups").first
+    assert "batched run" in box.text_content()
+    box.dispatch_event("click")
+    tab.get_by_role("button", name="3 examples, 8 calls in 3 groups").click()
+    wait(tab, "document.querySelector('#part-batch').innerText.includes('Group 0: RNNCell')")
     tab.close()
 
 

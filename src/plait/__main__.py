@@ -113,8 +113,9 @@ def command() -> None:
     Taking a graph of 100,000 nodes apart, object by object, would be a tenth of all the time. Not where a program of
     somebody else ran, which may have things to do at its end.
     """
+    runs_a_program = sys.argv[1:2] in (["run"], ["check"])  # which may change sys.argv
     status = main()
-    if sys.argv[1:2] not in (["run"], ["check"]):
+    if not runs_a_program:
         sys.stderr.flush()
         os._exit(status)
     sys.exit(status)

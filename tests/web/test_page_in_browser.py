@@ -257,6 +257,8 @@ def test_search_leads_to_a_node(browser: Any, folder: Path) -> None:
     tab.keyboard.press("Enter")
     wait(tab, "document.querySelector('.box.selected .title')?.textContent.includes('tanh')")
     assert "torch.tanh(h)" in tab.locator(".panel").inner_text()
+    tab.keyboard.press("ArrowUp")  # goes on in the picture, not in the field
+    wait(tab, "!document.querySelector('.box.selected .title')?.textContent.includes('tanh')")
     tab.close()
 
 

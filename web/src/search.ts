@@ -114,8 +114,11 @@ export class Search {
     this.app.go({ view: "graph" });
     this.close();
     const wait = (): void => {
-      if (this.view.shown?.step === this.app.state.step) then();
-      else setTimeout(wait, 30);
+      if (this.view.shown?.step !== this.app.state.step) setTimeout(wait, 30);
+      else {
+        then();
+        this.view.viewport.svg.focus(); // the keys go on from what was found
+      }
     };
     wait();
   }

@@ -489,6 +489,11 @@ def test_an_empty_run_says_so(browser: Any, folder: Path) -> None:
     assert "Nothing was computed" in tab.locator("#part-run").inner_text()
     tab.keyboard.press("3")
     tab.wait_for_selector(".canvas .told:visible")
+    assert "Nothing was computed" in tab.locator(".canvas .told").inner_text()
+    assert not tab.get_by_role("button", name="open all").is_visible()
+    for key in ("ArrowDown", "Enter", "a", "]", "0"):
+        tab.keyboard.press(key)
+    assert tab.locator("#part-graph svg.picture").is_hidden()
     tab.close()
 
 

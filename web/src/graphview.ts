@@ -103,6 +103,7 @@ export class GraphView implements Part {
       return;
     }
     this.told.hidden = true;
+    this.element.classList.remove("nothing");
     await this.draw(state, before, turn);
   }
 
@@ -111,6 +112,7 @@ export class GraphView implements Part {
     this.scene = null;
     this.told.textContent = sentence;
     this.told.hidden = false;
+    this.element.classList.add("nothing"); // to open, fold or save
     replace(this.panel.element);
   }
 

@@ -56,6 +56,7 @@ export class Store {
 
   /** The graph of a step, decoded. */
   async stepGraph(step: number): Promise<Graph> {
+    if (this.steps === 0) throw new Told("Nothing was computed with tensors while this was recorded: there is no graph to draw.");
     const number = this.graphOf(step);
     if (number < 0) throw new Told(`Step ${step} kept no graph: the limit of distinct graphs had been reached.`);
     return await this.graph(number);

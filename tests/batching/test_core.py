@@ -24,7 +24,7 @@ class Meta:
 def build(module: Any, seed: int) -> Any:
     rnd = random.Random(seed)
     lazy = type("L", (module.LazyBase,), {"__slots__": ()})
-    core = module.Core(lazy, object(), lambda: True, lambda: False, components, int, float)
+    core = module.Core(lazy, object(), lambda: True, lambda: False, components, int, (float,))
     spaces = 2
     kinds = []
     for _ in range(rnd.randint(1, 6)):

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from plait import _torch as private
 from plait._watch import BatchWatch, watch_of
-from plait.batching._current import local
+from plait.batching._current import local, uncollected
 from plait.batching._examples import Spread, regroup, spread
 from plait.batching._lanes import Lanes
 from plait.batching._lazy import BatchError
@@ -181,7 +181,8 @@ def run(
         return _loop(func, options, report, given, why)
     watch = watch_of(given.count)
     try:
-        out = _run(func, options, report, given, watch)
+        with uncollected():
+            out = _run(func, options, report, given, watch)
         past.see(report)
         return out
     finally:
@@ -211,7 +212,7 @@ def run_lanes(rt: LaneRuntime, func: Callable[..., Any], given: Spread) -> list[
     from plait.batching._cells import modules_deferred
 
     calls = [given.call(rt, i) for i in range(given.count)]
-    with modules_deferred(func):
+    with modules_deferred(rt, func):
         return Lanes(rt, func, calls).run()
 
 

@@ -41,28 +41,6 @@ class LaneRows:
             return not (t.numel() > SMALL or (t.requires_grad and t.is_leaf and t.dim() > 1))
 
 
-def fast_key(key_of: Any, flag: Any, args: Any, owner: Any = None, shared: frozenset[int] = frozenset()) -> Any:
-    """The key under which the core finds this call the next time, if it is of the kind that the core understands."""
-    key: list[Any] = [key_of, flag, torch.is_grad_enabled(), private.is_autocast_on()]
-    if owner is not None:
-        key.append(id(owner))
-    for i, a in enumerate(args):
-        t = type(a)
-        if t is Lazy and type(a.extra) is not Const:
-            key.append(a.meta)
-        elif (t is Tensor or t is nn.Parameter) and not LaneRows.is_row(a, i in shared):
-            key += [Tensor, id(a)]
-        elif a is None:
-            key += [None, None]
-        elif (t is float and a != 0.0 and a == a) or t is int or t is bool:
-            key += [t, a]
-        elif (t is tuple or t is list) and all(type(b) is Lazy and type(b.extra) is not Const for b in a):
-            key += [t, *(b.meta for b in a), None]
-        else:
-            return None
-    return tuple(key)
-
-
 # Ops whose ragged form does not depend on the length, whatever their other arguments are.
 ANY_LENGTH = frozenset(NAMES) | {
     "linear",

@@ -10,6 +10,7 @@ from torch import Tensor
 
 from plait import _torch as private
 from plait.batching._backward import backward
+from plait.batching._current import uncollected
 from plait.batching._lazy import BatchError, Lazy
 from plait.batching._marks import INPUT, Const
 from plait.batching._meta import Space
@@ -52,7 +53,7 @@ class BatchNode(torch.autograd.Function):
         holder: _Holder = ctx.holder
         if torch.is_grad_enabled():
             return (None, *holder.plain(leaves, gouts))
-        with private.DisableTorchFunction():  # a recording has one node for all of this
+        with uncollected(), private.DisableTorchFunction():  # a recording has one node for all of this
             grads = holder.grads(leaves, gouts, ctx.needs_input_grad[1:])
         if not private.keep_graph():
             holder.release()

@@ -11,7 +11,8 @@ from torch import Tensor, nn
 from plait import _torch as private
 from plait._watch import BatchWatch
 from plait.batching._alone import alone
-from plait.batching._build import LaneRows, build, fast_key
+from plait.batching._build import LaneRows, build
+from plait.batching._cells import defer_met
 from plait.batching._constants import const, shared_call
 from plait.batching._core_choice import Core, Entry
 from plait.batching._current import Runtime
@@ -46,6 +47,7 @@ WEIGHTS: dict[str, frozenset[int]] = {
     "bilinear": frozenset({2, 3}),
 }
 ALL = frozenset(range(32))
+FIXED = (nn.Parameter, Tensor, str, torch.dtype, torch.device, torch.layout, torch.memory_format)  # known by identity
 DATA_FIRST = frozenset(
     {
         "cat",
@@ -84,7 +86,7 @@ class LaneRuntime(Runtime, LaneRows):
     """The runtime of one call of a batched function."""
 
     def __init__(self, report: Report, randomness: str, device: torch.device, names: Callable[[Tensor], str]) -> None:
-        self.core = Core(Lazy, INPUT, torch.is_grad_enabled, private.is_autocast_on, components, Tensor, nn.Parameter)
+        self.core = Core(Lazy, INPUT, torch.is_grad_enabled, private.is_autocast_on, components, Tensor, FIXED)
         super().__init__()
         self.report = report
         self.randomness = randomness
@@ -104,6 +106,7 @@ class LaneRuntime(Runtime, LaneRows):
         self.random_calls: dict[int, int] = {}
         self.viewed: set[int] = set()
         self.module_kinds: dict[Any, str] = {}
+        self.deferred: set[type] = set()  # classes of modules whose calls come to `_cells` first
         self.seed = 0
         self.pause: Callable[[Any], Any] = lambda request: None
         self.watch: BatchWatch | None = None
@@ -125,10 +128,9 @@ class LaneRuntime(Runtime, LaneRows):
 
     # ------------------------------------------------------------------ pure calls
     def emit(self, name: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        if not kwargs:
-            res = self.core.call(name, None, args)
-            if res is not NotImplemented:
-                return res
+        res = self.core.call(name, None, args, False, kwargs)
+        if res is not NotImplemented:
+            return res
         if name == "cat" or name == "stack":
             joined = join(self, name, args, kwargs)
             if joined is not None:
@@ -155,10 +157,8 @@ class LaneRuntime(Runtime, LaneRows):
         entry = self.entries.get(frozen)
         if entry is None:
             entry = self.entries[frozen] = build(self, name, args, kwargs, ins, shared, frozen)
-        if not kwargs:
-            fast = fast_key(name, None, args, None, shared)
-            if fast is not None:
-                self.entries[fast] = entry
+            defer_met(self)
+        self.core.remember(name, None, None, args, kwargs, ins, entry)
         return self.record(entry, ins)
 
     def _scan(self, a: Any, key: list[Any], ins: list[Lazy], weight: bool) -> bool:

@@ -25,7 +25,7 @@ Kwargs = dict[str, Any]
 
 # ---------------------------------------------------------------------- recurrent networks
 def call_rnn(rt: LaneRuntime, m: nn.RNNBase, args: Args, kwargs: Kwargs) -> Any:
-    from plait.batching._build import _entry, _lazies_metas, _other_length, fast_key
+    from plait.batching._build import _entry, _lazies_metas, _other_length
 
     if not kwargs:
         seen = rt.core.call((m, "rnn"), m.training, args)
@@ -99,9 +99,7 @@ def call_rnn(rt: LaneRuntime, m: nn.RNNBase, args: Args, kwargs: Kwargs) -> Any:
         rt.entries[frozen] = entry
         rt.families[family] = (entry, [True] + [False] * (len(res) - 1), _lazies_metas(t, out), out)
     if where is None and not kwargs:
-        fast = fast_key((m, "rnn"), m.training, args)
-        if fast is not None:
-            rt.entries[fast] = entry
+        rt.core.remember((m, "rnn"), m.training, None, args, kwargs, ins, entry)
     y, last = rt.record(entry, ins)
     if where is not None:
         y = y.unsqueeze(where)

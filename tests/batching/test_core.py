@@ -76,8 +76,9 @@ def build(module: Any, seed: int) -> Any:
 def test_same_plans(seed: int) -> None:
     a, b = build(native, seed), build(_core_py, seed)
     assert a[1] == b[1]
-    for (groups, index), (groups2, index2) in zip(a[0], b[0]):
+    for (groups, index, sizes), (groups2, index2, sizes2) in zip(a[0], b[0]):
         assert bytes(index) == bytes(index2)
+        assert sizes == sizes2
         assert groups == groups2
 
 

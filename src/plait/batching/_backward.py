@@ -8,8 +8,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from plait.batching._execute import Column, Executor, Step
+from plait.batching._execute import Arena, Column, Executor, Step, give
 from plait.batching._meta import Space
+from plait.batching._signature import Sig
 
 
 def backward(
@@ -19,55 +20,59 @@ def backward(
     grads: dict[Space, Tensor] = {}
     acc = Accumulator()
 
-    def of(space: Space) -> Tensor:
-        g = grads.get(space)
+    def of(arena: Arena) -> Tensor:
+        g = grads.get(arena.space)
         if g is None:
-            a = ex.arenas[space]
-            g = grads[space] = torch.zeros(
-                (ex.rt.core.used(a.number), *space.inner), dtype=space.dtype, device=space.device
-            )
+            space = arena.space
+            g = grads[space] = torch.empty((ex.rows(arena), *space.inner), dtype=space.dtype, device=space.device)
+            # Nobody looks at gradients of rows that want none; on Linux their memory is not even taken.
+            g[arena.blank :].zero_()
         return g
 
     for space, index, g in seeds:
-        of(space).index_add_(0, index, g)
+        of(ex.arenas[space]).index_add_(0, index, g)
     for step in reversed(ex.tape):
-        if not any(space in grads for space, _, _ in step.outs):
+        sig, outs = step.sig, step.outs
+        if not any(arena.space in grads for arena, _, _ in outs):
             continue
-        reached = [_reached(ex, step, space, at, k) for space, at, k in step.outs]
-        if not any(reached):
+        reached = [_reached(ex, sig, out) for out in outs]
+        if True not in reached:
             continue  # only decisions looked at it: the loop has no gradient here
         gouts = [
-            of(space)[at : at + k] if space.floating and some else None
-            for (space, at, k), some in zip(step.outs, reached)
+            of(arena).narrow(0, at, k) if some and arena.space.floating else None
+            for (arena, at, k), some in zip(outs, reached)
         ]
-        if step.sig.kind == "gather":
-            step.columns[0].add(of(step.columns[0].space), gouts[0])  # type: ignore[arg-type]
+        if sig.kind == "gather":
+            give(of(step.columns[0][0]), step.columns[0], gouts[0])  # type: ignore[arg-type]
             continue
         dead = _dead_rows(ex, step)
         for j, (column, d) in enumerate(zip(step.columns, _vjp(step, gouts, acc))):
-            if d is not None and column.count:
+            if d is not None and column[2]:
                 if dead is not None:
                     d = _without(d, dead, step, j, column)
-                column.add(of(column.space), d)
+                give(of(column[0]), column, d)
     return grads, acc.finish()
 
 
-def _reached(ex: Executor, step: Step, space: Space, at: int, rows: int) -> bool:
+def _reached(ex: Executor, sig: Sig, out: tuple[Arena, int, int]) -> bool:
     live = ex.live
-    if live is None or step.sig.kind == "alone":
+    if live is None or sig.kind == "alone" or sig.kind == "hoist":
         return True
-    return any(live[ex.arenas[space].number][at : at + rows])
+    arena, at, rows = out
+    return 1 in live[arena.number][at : at + rows]
 
 
 def _dead_rows(ex: Executor, step: Step) -> list[bool] | None:
     """Which examples of a group have no path to a result; None if all have one."""
     if ex.live is None or step.sig.kind != "program":
         return None
+    parts = [ex.live[arena.number][at : at + k] for arena, at, k in step.outs]
+    if any(0 not in flags and per == 1 for flags, per in zip(parts, step.sig.out_rows)):
+        return None
     n = step.rows.n
     alive = [False] * n
-    for (space, at, k), per in zip(step.outs, step.sig.out_rows):
-        flags = ex.live[ex.arenas[space].number][at : at + k]
-        if not k or not any(flags):
+    for flags, per in zip(parts, step.sig.out_rows):
+        if 1 not in flags:
             continue
         counts = step.rows.lengths if per < 0 and step.rows.lengths is not None else [per] * n
         pos = 0
@@ -82,7 +87,7 @@ def _without(g: Tensor, dead: list[bool], step: Step, j: int, column: Column) ->
     """Zero instead of NaN where the loop would not have gone back at all."""
     _, ragged, _, per = step.sig.in_metas[j]
     counts = step.rows.lengths if ragged and step.rows.lengths is not None else [per] * len(dead)
-    g = g.reshape(column.count, *column.space.inner)
+    g = g.reshape(column[2], *column[0].space.inner)
     mask = torch.tensor([d for d, c in zip(dead, counts) for _ in range(c)], device=g.device)
     return torch.where(mask.view(-1, *(1,) * (g.dim() - 1)), torch.zeros((), dtype=g.dtype, device=g.device), g)
 
@@ -90,11 +95,11 @@ def _without(g: Tensor, dead: list[bool], step: Step, j: int, column: Column) ->
 def _vjp(step: Step, gouts: list[Any], acc: Accumulator) -> list[Tensor | None]:
     program = step.sig.program
     if program is not None and program.compiled is not None:
+        sig = step.sig
         back = program.compiled.backward_for(tuple([g is not None for g in gouts]))
-        res: list[Tensor | None] = back(
-            step.rows, step.saved, _physical(step, gouts), step.sig.shared, step.sig.weights, acc
-        )
-        return res
+        if not sig.simple:
+            gouts = _physical(step, gouts)
+        return back(step.rows, step.saved, gouts, sig.shared, sig.weights, acc)  # type: ignore[no-any-return]
     leaves, weights, outs = step.saved[:3]
     want = [t for t in (*leaves, *weights) if t.requires_grad]
     pairs = (

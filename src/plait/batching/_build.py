@@ -6,11 +6,12 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from plait import _torch as private
 from plait.batching._core_choice import Entry
 from plait.batching._current import local
+from plait.batching._hoist import hoist_of
 from plait.batching._lazy import Lazy
 from plait.batching._marks import Const
 from plait.batching._meta import Meta, meta_of
@@ -282,6 +283,7 @@ def _entry(rt: LaneRuntime, label: str, t: Tracer, program: Program, out: Any, l
                 from plait.batching._compile import compile_program
 
                 known.compiled = compile_program(known)
+                known.hoist = hoist_of(known)
         sig = Sig(len(rt.sig_list), label, known, t.shared)
         sig.ragged = program.ragged
         sig.autocast = autocast
@@ -290,6 +292,7 @@ def _entry(rt: LaneRuntime, label: str, t: Tracer, program: Program, out: Any, l
         sig.out_spaces = [m.space for m in metas]
         sig.out_rows = [-1 if v.ragged else m.rows for v, m in zip(vals, metas)]
         sig.out_tracks = [m.tracks for m in metas]
+        sig.hoist = known.hoist
         rt.sigs[key] = sig
         rt.add_sig(sig)
         for alone in program.alone:

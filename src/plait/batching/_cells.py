@@ -257,7 +257,7 @@ def _defer(classes: Iterable[type]) -> None:
         for cls in classes:
             if not _users[cls]:
                 _saved[cls] = cls.__dict__.get("__call__")
-                cls.__call__ = _CALL  # type: ignore[operator]
+                cls.__call__ = _CALL  # type: ignore[method-assign]
             _users[cls] += 1
 
 
@@ -270,7 +270,7 @@ def _release(classes: Iterable[type]) -> None:
                 if call is None:
                     del cls.__call__
                 else:
-                    cls.__call__ = call  # type: ignore[operator]
+                    cls.__call__ = call  # type: ignore[method-assign]
 
 
 @contextmanager

@@ -32,13 +32,15 @@ class Compiled:
 
     def backward_for(self, given: tuple[bool, ...]) -> Callable[..., Any]:
         """The backward for those results that have a gradient: the others' derivatives are not even looked at."""
-        tracked = [self.program.vals[v].tracks for v in self.program.outs]
-        if all(g or not t for g, t in zip(given, tracked)):
-            return self.backward
         found = self._for.get(given)
         if found is None:
-            source = Writer(self.program, VJP, given).source(self.source)
-            found = self._for[given] = _functions(self.program, source)["backward"]
+            tracked = [self.program.vals[v].tracks for v in self.program.outs]
+            if all(g or not t for g, t in zip(given, tracked)):
+                found = self.backward
+            else:
+                source = Writer(self.program, VJP, given).source(self.source)
+                found = _functions(self.program, source)["backward"]
+            self._for[given] = found
         return found
 
 

@@ -629,9 +629,10 @@ static int components(CoreObject *c) {
 
 static inline int step_of(const Sig *s) { return s->gather ? 2 : 1; }
 
-/* plan(slots) -> (groups, index bytes); a group is (sig, n, lengths or None, columns, outs, lanes, nodes); the last two
- * are 32-bit numbers, one a call.
- * A column is (start, count, None) for rows that follow one another, else (0, count, offset into the index). */
+/* plan(slots) -> (groups, index bytes, sizes); a group is (sig, n, lengths or None, columns, outs, lanes, nodes); the
+ * last two are 32-bit numbers, one a call. The index is cut into pieces of these sizes.
+ * A column is (start, count, None, end) for rows that follow one another, else (0, count, number of its piece, end); no
+ * row of it is at `end` or after. */
 static PyObject *core_plan(CoreObject *c, PyObject *arg) {
     PyObject *fast = PySequence_Fast(arg, "slots");
     if (!fast) return NULL;
@@ -640,6 +641,8 @@ static PyObject *core_plan(CoreObject *c, PyObject *arg) {
     PyObject *groups = NULL, *index = NULL, *res = NULL;
     int64_t *buf = NULL; Py_ssize_t n_buf = 0, cap_buf = 0;
     Py_ssize_t *starts = NULL;
+    PyObject *sizes = PyList_New(0);
+    if (!sizes) goto end;
     if (grow((void **)&todo, &cap_todo, n_todo + 1, sizeof(int32_t))) goto end;
     {
         Py_ssize_t k = 0;
@@ -741,6 +744,7 @@ static PyObject *core_plan(CoreObject *c, PyObject *arg) {
         PyObject *cols = PyTuple_New(n_cols), *outs = PyTuple_New(s->n_out);
         for (int j = 0; j < n_cols; j++) {
             Py_ssize_t from = n_buf;
+            int64_t end = 0;
             int run = 1;
             for (Py_ssize_t k = lo; k < hi; k++) {
                 Node *nd = &c->nodes[ids[items[k].k]];
@@ -752,15 +756,21 @@ static PyObject *core_plan(CoreObject *c, PyObject *arg) {
                     if (grow((void **)&buf, &cap_buf, n_buf + rows, sizeof(int64_t))) goto end;
                     int64_t first = c->row_of[slot];
                     if (n_buf > from && first != buf[n_buf - 1] + 1) run = 0;
+                    if (first + rows > end) end = first + rows;
                     for (int r = 0; r < rows; r++) buf[n_buf++] = first + r;
                 }
             }
             Py_ssize_t total = n_buf - from;
             PyObject *col;
             if (run) {
-                col = Py_BuildValue("(LnO)", total ? (long long)buf[from] : 0LL, total, Py_None);
+                col = Py_BuildValue("(LnOL)", total ? (long long)buf[from] : 0LL, total, Py_None, (long long)end);
                 n_buf = from;
-            } else col = Py_BuildValue("(inn)", 0, total, from);
+            } else {
+                PyObject *size = PyLong_FromSsize_t(total);
+                col = Py_BuildValue("(innL)", 0, total, PyList_GET_SIZE(sizes), (long long)end);
+                if (!size || PyList_Append(sizes, size)) { Py_XDECREF(size); Py_XDECREF(col); goto end; }
+                Py_DECREF(size);
+            }
             PyTuple_SET_ITEM(cols, j, col);
         }
         for (int o = 0; o < s->n_out; o++) {
@@ -787,9 +797,9 @@ static PyObject *core_plan(CoreObject *c, PyObject *arg) {
     }
     for (Py_ssize_t k = 0; k < n; k++) c->nodes[ids[k]].sig = -2 - c->nodes[ids[k]].sig;   /* has run */
     index = PyByteArray_FromStringAndSize((char *)buf, n_buf * sizeof(int64_t));
-    if (index) { res = Py_BuildValue("(NN)", groups, index); groups = NULL; }
+    if (index) { res = Py_BuildValue("(NNO)", groups, index, sizes); groups = NULL; }
 end:
-    Py_XDECREF(groups);
+    Py_XDECREF(groups); Py_XDECREF(sizes);
     Py_DECREF(fast);
     PyMem_Free(todo); PyMem_Free(ids); PyMem_Free(at); PyMem_Free(level); PyMem_Free(items); PyMem_Free(want);
     PyMem_Free(buf); PyMem_Free(starts);

@@ -171,7 +171,9 @@ class Core(Planner):
             return False
         return True
 
-    def _parts(self, key: Any, flag: Any, owner: Any, args: Any, kwargs: Any, lazies: list[Any]) -> tuple[Any, ...] | None:
+    def _parts(
+        self, key: Any, flag: Any, owner: Any, args: Any, kwargs: Any, lazies: list[Any]
+    ) -> tuple[Any, ...] | None:
         if self._autocast():
             return None  # under autocast the dtype matters too: the long way
         parts: list[Any] = [self._grad(), owner]
@@ -198,9 +200,10 @@ class Core(Planner):
         found = None if parts is None else self._seen.get(parts)
         if found is None:
             return NotImplemented
-        if type(found[0]) is self._lazy:  # a constant: every example gets a handle of its own
-            return self._lazy(found[0].slot, found[0].meta, self.lane, None)
-        return self.record(found[0], lazies)
+        what = found[0]
+        if type(what) is Entry:
+            return self.record(what, lazies)
+        return self._lazy(what.slot, what.meta, self.lane, None)  # a constant: each example gets a handle of its own
 
     def remember(self, key: Any, flag: Any, owner: Any, args: Any, kwargs: Any, values: Any, found: Any) -> None:
         """The next such call is found by `call`, if it can be described and depends on these values and no others."""

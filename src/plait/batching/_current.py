@@ -85,7 +85,7 @@ local = _Local()
 
 @contextmanager
 def uncollected() -> Iterator[None]:
-    """Without Python's search for cycles: nearly all that a batch makes lives until its end, so there is nothing to find."""
+    """Without Python's search for cycles: what a batch makes lives until its end, so there is nothing to find."""
     collecting = gc.isenabled()
     gc.disable()
     try:

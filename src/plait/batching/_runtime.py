@@ -222,6 +222,9 @@ class LaneRuntime(Runtime, LaneRows):
         spaces = tuple([self.space_id(s) for s in sig.out_spaces])
         number = self.core.sig(int(sig.kind == "gather"), int(sig.ragged), ins, tuple(sig.out_rows), spaces)
         assert number == sig.index == len(self.sig_list)
+        sig.ready(
+            [self.exec.arena(space) for _, _, space, _ in sig.in_metas], [self.exec.arena(s) for s in sig.out_spaces]
+        )
         self.sig_list.append(sig)
         self.report.kinds[sig.name] += 1
 

@@ -292,7 +292,8 @@ def _entry(rt: LaneRuntime, label: str, t: Tracer, program: Program, out: Any, l
         sig.out_spaces = [m.space for m in metas]
         sig.out_rows = [-1 if v.ragged else m.rows for v, m in zip(vals, metas)]
         sig.out_tracks = [m.tracks for m in metas]
-        sig.hoist = known.hoist
+        if known.hoist is not None and places_in[known.hoist.column][3] == 1:
+            sig.hoist = known.hoist
         rt.sigs[key] = sig
         rt.add_sig(sig)
         for alone in program.alone:

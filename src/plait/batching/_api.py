@@ -200,12 +200,15 @@ def _run(func: Callable[..., Any], options: Options, report: Report, given: Spre
     if watch is not None:
         rt.watch = watch
         rt.core.on_node = watch.node
-    with nullcontext() if watch is None else watch.lanes():
-        results = run_lanes(rt, func, given)
-    if options.fallback == "error" and report.alone:
-        (name, why), n = report.alone.most_common(1)[0]
-        raise BatchError(f"{name} ran one example at a time ({n} times: {why}) and fallback='error' was asked for")
-    return gather(rt, results, options, parameters)
+    try:
+        with nullcontext() if watch is None else watch.lanes():
+            results = run_lanes(rt, func, given)
+        if options.fallback == "error" and report.alone:
+            (name, why), n = report.alone.most_common(1)[0]
+            raise BatchError(f"{name} ran one example at a time ({n} times: {why}) and fallback='error' was asked for")
+        return gather(rt, results, options, parameters)
+    finally:
+        rt.close()
 
 
 def run_lanes(rt: LaneRuntime, func: Callable[..., Any], given: Spread) -> list[Any]:

@@ -24,7 +24,7 @@ def backward(
         g = grads.get(arena.space)
         if g is None:
             space = arena.space
-            g = grads[space] = torch.empty((ex.rows(arena), *space.inner), dtype=space.dtype, device=space.device)
+            g = grads[space] = torch.empty((arena.filled, *space.inner), dtype=space.dtype, device=space.device)
             # Nobody looks at gradients of rows that want none; on Linux their memory is not even taken.
             g[arena.blank :].zero_()
         return g

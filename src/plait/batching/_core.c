@@ -568,9 +568,11 @@ static PyObject *core_room(CoreObject *c, PyObject *args) {
     c->used[space] += rows;
     return PyLong_FromLongLong(at);
 }
-static PyObject *core_used(CoreObject *c, PyObject *arg) {
-    long space = PyLong_AsLong(arg);
-    return PyLong_FromLongLong(space < c->n_spaces ? c->used[space] : 0);
+/* used() -> rows in use, for each space */
+static PyObject *core_used(CoreObject *c, PyObject *none) {
+    PyObject *res = PyList_New(c->n_spaces);
+    for (int i = 0; res && i < c->n_spaces; i++) PyList_SET_ITEM(res, i, PyLong_FromLongLong(c->used[i]));
+    return res;
 }
 /* place(slot, row, count): these slots have rows now */
 static PyObject *core_place(CoreObject *c, PyObject *args) {
@@ -1267,7 +1269,7 @@ static PyMethodDef core_methods[] = {
     {"one_row", (PyCFunction)(void (*)(void))core_row, METH_FASTCALL, NULL},
     {"parts", (PyCFunction)(void (*)(void))core_parts, METH_FASTCALL, NULL},
     {"sig", (PyCFunction)core_sig, METH_VARARGS, NULL}, {"room", (PyCFunction)core_room, METH_VARARGS, NULL},
-    {"used", (PyCFunction)core_used, METH_O, NULL}, {"place", (PyCFunction)core_place, METH_VARARGS, NULL},
+    {"used", (PyCFunction)core_used, METH_NOARGS, NULL}, {"place", (PyCFunction)core_place, METH_VARARGS, NULL},
     {"row_of", (PyCFunction)core_row_of, METH_O, NULL}, {"plan", (PyCFunction)core_plan, METH_O, NULL}, {NULL}};
 static PyMemberDef core_members[] = {
     {"lane", T_PYSSIZET, offsetof(CoreObject, lane), 0, NULL},

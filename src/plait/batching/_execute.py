@@ -12,7 +12,7 @@ from torch import Tensor
 
 from plait import _torch as private
 from plait._watch import Asked, BatchWatch
-from plait.batching._hoist import Hoisted, hoisted
+from plait.batching._hoist import Product, hoist
 from plait.batching._lazy import Lazy
 from plait.batching._meta import Meta, Space, meta_of
 from plait.batching._program import Rows
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 class Arena:
     """All rows of one space, in one tensor that grows; the core hands out the rows."""
 
-    __slots__ = ("blank", "buf", "given", "number", "space")
+    __slots__ = ("blank", "buf", "filled", "given", "number", "size", "space")
 
     def __init__(self, space: Space, number: int, rows: int = 0) -> None:
         self.space = space
@@ -33,18 +33,17 @@ class Arena:
         self.given = 0  # rows at the beginning that were loaded from outside
         self.blank = 0  # of these, how many from the first on want no gradient
         self.buf = torch.empty((rows, *space.inner), dtype=space.dtype, device=space.device)
+        self.size = rows
+        self.filled = rows  # rows in use
 
-    def reserve(self, used: int, kept: int) -> None:
-        """Room for `used` rows, of which `kept` are there already."""
-        if used > self.buf.shape[0]:
-            bigger = torch.empty(
-                (max(used, 2 * self.buf.shape[0], 64), *self.space.inner),
-                dtype=self.space.dtype,
-                device=self.space.device,
-            )
-            kept = min(kept, self.buf.shape[0])
-            bigger[:kept] = self.buf[:kept]
-            self.buf = bigger
+    def reserve(self, used: int) -> None:
+        """Room for `used` rows."""
+        if used > self.size:
+            self.size = max(used, 2 * self.size, 64)
+            old = self.buf
+            self.buf = torch.empty((self.size, *self.space.inner), dtype=self.space.dtype, device=self.space.device)
+            self.buf[: self.filled] = old[: self.filled]
+        self.filled = used
 
 
 # Where the rows of one argument of a group are: a run of them, or an index.
@@ -109,7 +108,7 @@ class Executor:
         self.tape: list[Step] = []
         self.autocast = private.autocast_state()
         self.one_each: dict[int, Rows] = {}  # for groups whose calls have one row each
-        self.hoists: dict[Any, Hoisted] = {}
+        self.products: dict[Any, Product] = {}
         self.alone_slots: list[int] = []  # inputs of calls that ran for one example
         self.live: list[bytearray] | None = None  # rows that a result depends on, if not all do
         self.gathers: dict[tuple[Space, bool], Sig] = {}
@@ -125,15 +124,11 @@ class Executor:
         self.rt.space_id(space)
         return self.arenas[space]
 
-    def rows(self, arena: Arena) -> int:
-        """How many rows of an arena are in use."""
-        return arena.buf.shape[0] if arena.number < 0 else self.rt.core.used(arena.number)
-
     def room(self, space: Space, rows: int) -> int:
         """New rows of a space, now; the first of them."""
         arena = self.arena(space)
         at = self.rt.core.room(arena.number, rows)
-        arena.reserve(at + rows, at)
+        arena.reserve(at + rows)
         return at  # type: ignore[no-any-return]
 
     def done(self, slot: int) -> bool:
@@ -167,7 +162,7 @@ class Executor:
                 arena.given = total
                 arena.blank = 0 if any(leaf.meta.tracks for leaf in leaves) else total
             if total:
-                parts = [leaf.tensor.detach() if leaf.meta.lead else leaf.tensor.detach()[None] for leaf in leaves]
+                parts = [leaf.tensor if leaf.meta.lead else leaf.tensor.unsqueeze(0) for leaf in leaves]
                 torch.cat(parts, out=arena.buf[at : at + total])
             for leaf in leaves:
                 leaf.row = at
@@ -182,15 +177,15 @@ class Executor:
         with private.DisableTorchFunction(), torch.no_grad():
             if self.pending:
                 self.load()
-            before = [rt.core.used(a.number) for a in self.order]
             groups, packed, sizes = rt.core.plan(slots)
             if not groups:
                 return
             rt.report.flushes += 1
             if rt.watch is not None:
                 rt.watch.flush(asked.total() if asked else 0, asked.most_common(1)[0][0] if asked else None)
-            for a, kept in zip(self.order, before):
-                a.reserve(rt.core.used(a.number), kept)
+            for arena, used in zip(self.order, rt.core.used()):
+                if used != arena.filled:
+                    arena.reserve(used)
             pieces: Sequence[Tensor] = ()
             if packed:
                 index = torch.frombuffer(packed, dtype=torch.int64)
@@ -232,7 +227,9 @@ class Executor:
             self._gather(sig, columns, outs)
             return
         if sig.hoist is not None:
-            sig, columns = hoisted(self, sig, columns, cols)
+            done = sig.hoisted or hoist(self, sig)
+            if done is not None and cols[done.column][3] <= done.rows:
+                sig, columns = done.rest, done.columns(columns)
         if lengths is None:
             ctx = self.one_each.get(n)
             if ctx is None:

@@ -33,12 +33,30 @@ class Hoist:
 
 
 @dataclass(slots=True, eq=False)
-class Hoisted:
-    """The results of `before` for the first `rows` rows, under the same numbers."""
+class Product:
+    """The results of `before` for the first `rows` rows of an arena, under the same numbers."""
 
     rows: int
     arenas: list[Any]
-    sigs: dict[int, Sig]
+
+
+@dataclass(slots=True, eq=False)
+class Hoisted:
+    """A signature whose first part is done: groups run as `rest`."""
+
+    column: int
+    rows: int
+    rest: Sig
+    arenas: list[Any]
+
+    def columns(self, given: list[Column]) -> list[Column]:
+        """Where the rows for `rest` are, from where those of the whole call are."""
+        _, start, count, index = given[self.column]
+        return [
+            *given[: self.column],
+            *given[self.column + 1 :],
+            *[(arena, start, count, index) for arena in self.arenas],
+        ]
 
 
 def hoist_of(p: Program) -> Hoist | None:
@@ -119,29 +137,21 @@ def _with_biases(
     return before, rest, cut
 
 
-def hoisted(ex: Executor, sig: Sig, columns: list[Column], cols: Any) -> tuple[Sig, list[Column]]:
-    """The signature and the columns of a group with the first part already done, if it is (or now is)."""
+def hoist(ex: Executor, sig: Sig) -> Hoisted | None:
+    """The signature with its first part done for all rows, if that is worth it by now."""
     h: Hoist = sig.hoist
-    arena, start, count, index = columns[h.column]
+    arena = sig.ins[h.column]
     key = (h.before.key, tuple([id(sig.shared[k]) for k in h.shared]), arena)
-    found = ex.hoists.get(key)
+    found = ex.products.get(key)
     if found is None:
         if ENOUGH * sig.seen < arena.given or not arena.given or sig.autocast is not False:
-            return sig, columns
-        found = ex.hoists[key] = _run(ex, sig, h, arena)
-    if cols[h.column][3] > found.rows:
-        return sig, columns
-    rest = found.sigs.get(sig.index)
-    if rest is None:
-        rest = found.sigs[sig.index] = _rest(sig, h, found)
-    return rest, [
-        *columns[: h.column],
-        *columns[h.column + 1 :],
-        *[(a, start, count, index) for a in found.arenas],
-    ]
+            return None
+        found = ex.products[key] = _run(ex, sig, h, arena)
+    res = sig.hoisted = Hoisted(h.column, found.rows, _rest(sig, h, found), found.arenas)
+    return res
 
 
-def _run(ex: Executor, sig: Sig, h: Hoist, arena: Any) -> Hoisted:
+def _run(ex: Executor, sig: Sig, h: Hoist, arena: Any) -> Product:
     from plait.batching._execute import Arena, Step
 
     n = arena.given
@@ -161,10 +171,10 @@ def _run(ex: Executor, sig: Sig, h: Hoist, arena: Any) -> Hoisted:
     )
     if saved is not None:
         ex.tape.append(Step(first, rows, [(arena, 0, n, None)], [(a, 0, n) for a in arenas], saved))
-    return Hoisted(n, arenas, {})
+    return Product(n, arenas)
 
 
-def _rest(sig: Sig, h: Hoist, found: Hoisted) -> Sig:
+def _rest(sig: Sig, h: Hoist, found: Product) -> Sig:
     rest = Sig(sig.index, sig.name, h.rest, sig.shared)
     rest.in_metas = [
         *sig.in_metas[: h.column],

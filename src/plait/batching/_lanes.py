@@ -200,8 +200,12 @@ class Lanes:
         alike = self.rt.core.asked(self.waiting)
         if alike is not None:
             packed, meta, places = alike
-            self.rt.report.sites.update(places)
-            rows = torch.frombuffer(packed, dtype=torch.int64).to(self.rt.device)
+            sites = self.rt.report.sites
+            for place, count in places.items():
+                sites[place] += count
+            rows = torch.frombuffer(packed, dtype=torch.int64)
+            if self.rt.device.type != "cpu":
+                rows = rows.to(self.rt.device)
             return ex.arenas[meta.space].buf.index_select(0, rows).tolist()
         answers: list[Any] = [None] * len(self.waiting)
         rt_row = self.rt.core.row_of

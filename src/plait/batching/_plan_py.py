@@ -75,8 +75,9 @@ class Planner:
         self._used[space] += rows
         return at
 
-    def used(self, space: int) -> int:
-        return self._used[space] if space < len(self._used) else 0
+    def used(self) -> list[int]:
+        """Rows in use, for each space."""
+        return self._used
 
     def place(self, slot: int, row: int, count: int) -> None:
         self._row_of[slot : slot + count] = range(row, row + count)

@@ -28,6 +28,7 @@ class Sig:
     __slots__ = (
         "autocast",
         "hoist",
+        "hoisted",
         "in_metas",
         "index",
         "ins",
@@ -66,6 +67,7 @@ class Sig:
         self.simple = False  # rows go in and come out as they are
         self.tracks = False
         self.hoist: Any = None  # what of the program depends on one input alone, if that is worth a call of its own
+        self.hoisted: Any = None  # ... once it has been made
         self.seen = 0  # calls that have run
 
     def ready(self, ins: list[Any], outs: list[Any]) -> None:

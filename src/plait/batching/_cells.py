@@ -18,6 +18,7 @@ from plait import _torch as private
 from plait.batching._build import build_call
 from plait.batching._core_choice import CellBase, ModuleCall
 from plait.batching._current import local
+from plait.batching._known import describe
 from plait.batching._lazy import BatchError, Lazy
 from plait.batching._marks import INPUT
 from plait.batching._program import NoRule
@@ -202,6 +203,7 @@ def call_cell(
                 frozenset(),
                 frozen if any_length(key_of) else None,
                 strict,
+                None if strict else describe(rt, key_of, args, kwargs, frozenset()),
             )
         except CellError as e:
             if not strict:

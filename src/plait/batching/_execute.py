@@ -14,7 +14,7 @@ from plait import _torch as private
 from plait._watch import Asked, BatchWatch
 from plait.batching._hoist import Product, hoist
 from plait.batching._lazy import Lazy
-from plait.batching._meta import Meta, Space, meta_of
+from plait.batching._meta import Meta, Space, meta_of, space_of
 from plait.batching._program import Rows
 from plait.batching._signature import Sig, autocast
 
@@ -141,6 +141,16 @@ class Executor:
         row = self.rt.core.row_of(x.slot)
         buf = self.arenas[m.space].buf
         return buf[row : row + m.rows].view(m.shape) if m.lead else buf[row]
+
+    def number(self, value: float, like: Meta) -> int:
+        """The slot of a row that holds this number, in the dtype of `like`."""
+        space = space_of((), like.dtype, like.device)
+        with private.DisableTorchFunction(), torch.no_grad():
+            at = self.room(space, 1)
+            self.arenas[space].buf[at] = value
+        slot: int = self.rt.take(1)
+        self.rt.core.place(slot, at, 1)
+        return slot
 
     def add_leaf(self, t: Tensor, slot: int, meta: Meta) -> None:
         leaf = Leaf(t, slot, meta)

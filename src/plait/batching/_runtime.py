@@ -47,6 +47,9 @@ WEIGHTS: dict[str, frozenset[int]] = {
     "bilinear": frozenset({2, 3}),
 }
 ALL = frozenset(range(32))
+NUMBERED = frozenset({"add", "sub", "mul", "div"})
+NUMBERED_DTYPES = (torch.float32, torch.float64)  # in others a Python number is more exact than a tensor of the dtype
+FEW = 3  # numbers that have a kind of call each
 FIXED = (nn.Parameter, Tensor, str, torch.dtype, torch.device, torch.layout, torch.memory_format)  # known by identity
 DATA_FIRST = frozenset(
     {
@@ -106,6 +109,7 @@ class LaneRuntime(Runtime, LaneRows):
         self.random_calls: dict[int, int] = {}
         self.viewed: set[int] = set()
         self.module_kinds: dict[Any, str] = {}
+        self.numbers: dict[Any, dict[float, int | None]] = {}  # Python numbers that ops were called with
         self.deferred: set[type] = set()  # classes of modules whose calls come to `_cells` first
         self.seed = 0
         self.pause: Callable[[Any], Any] = lambda request: None
@@ -135,6 +139,8 @@ class LaneRuntime(Runtime, LaneRows):
         res = self.core.call(name, None, args, False, kwargs)
         if res is not NotImplemented:
             return res
+        if name in NUMBERED and len(args) == 2 and not kwargs:
+            args = self._numbered(name, *args)
         if name == "cat" or name == "stack":
             joined = join(self, name, args, kwargs)
             if joined is not None:
@@ -164,6 +170,24 @@ class LaneRuntime(Runtime, LaneRows):
             defer_met(self)
         self.core.remember(name, None, None, args, kwargs, ins, entry)
         return self.record(entry, ins)
+
+    def _numbered(self, name: str, x: Any, y: Any) -> tuple[Any, Any]:
+        """`x + 1`, `x + 2`, `x + 3`, ...: one call with the number as a row, in place of one kind of call for each."""
+        number, value = (x, y) if type(y) is Lazy else (y, x)
+        t = type(number)
+        if (t is not int and t is not float) or type(value) is not Lazy or type(value.extra) is Const:
+            return x, y
+        meta = value.meta
+        if meta.dtype not in NUMBERED_DTYPES or (name == "div" and self.device.type != "cpu"):
+            return x, y
+        seen = self.numbers.setdefault((name, value is x, meta), {})
+        if number not in seen:
+            seen[number] = None if len(seen) < FEW else self.exec.number(number, meta)
+        slot = seen[number]
+        if slot is None:
+            return x, y
+        handle = Lazy(slot, meta_of((), meta.dtype, meta.device, False), self.lane, None)
+        return (value, handle) if value is x else (handle, value)
 
     def _scan(self, a: Any, key: list[Any], ins: list[Lazy], weight: bool) -> bool:
         """Adds one argument to the key and its values to `ins`; True if it depends on the example."""

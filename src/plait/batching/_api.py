@@ -253,6 +253,7 @@ def gather(rt: LaneRuntime, results: list[Any], options: Options, parameters: li
         rows = [[as_row(rt, x, i) for i, x in enumerate(c)] for c, is_tensor in zip(columns, tensors) if is_tensor]
         rt.exec.flush([x.slot for c in rows for x in c if x.meta.rows])
         done = iter(collect(rt, rows, options.layout, parameters))
+        rt.exec.end_forward()
         outs: list[Any] = []
         dims = regroup(options.out_dims, tree, len(columns))
         for c, is_tensor, dim in zip(columns, tensors, dims):

@@ -14,9 +14,10 @@ from plait.batching._signature import Sig
 
 
 def backward(
-    ex: Executor, seeds: Sequence[tuple[Space, Tensor, Tensor]]
+    ex: Executor, seeds: Sequence[tuple[Space, Tensor, Tensor]], keep: bool
 ) -> tuple[dict[Space, Tensor], dict[int, Tensor]]:
-    """Gradients of all rows and of the shared tensors, from gradients of some rows."""
+    """Gradients of all rows and of the shared tensors, from gradients of some rows. Unless the run is to be kept, what
+    the forward pass has saved is given back on the way."""
     grads: dict[Space, Tensor] = {}
     acc = Accumulator()
 
@@ -31,7 +32,8 @@ def backward(
 
     for space, index, g in seeds:
         of(ex.arenas[space]).index_add_(0, index, g)
-    for step in reversed(ex.tape):
+    for k in range(len(ex.tape) - 1, -1, -1):
+        step = ex.tape[k] if keep else ex.tape.pop()
         sig, outs = step.sig, step.outs
         if not any(arena.space in grads for arena, _, _ in outs):
             continue
@@ -135,14 +137,48 @@ def _physical(step: Step, gouts: list[Any]) -> list[Any]:
     return res
 
 
+class Pairs:
+    """Gradients of a product and its inputs, whose own product is the gradient of a weight: taken by the thousand rows,
+    since one product of many rows is much faster than many of few, and all of them at once would have to be kept."""
+
+    __slots__ = ("bias", "ds", "of_bias", "of_weight", "rows", "transposed", "weight", "xs")
+    ROWS = 1024
+
+    def __init__(self, weight: Tensor, bias: Tensor | None, transposed: bool) -> None:
+        self.weight = weight
+        self.bias = bias
+        self.transposed = transposed  # the weight is `[in, out]`
+        self.of_weight: Tensor | None = None
+        self.of_bias: Tensor | None = None
+        self.ds: list[Tensor] = []
+        self.xs: list[Tensor] = []
+        self.rows = 0
+
+    def add(self, d: Tensor, x: Tensor) -> None:
+        self.ds.append(d)
+        self.xs.append(x)
+        self.rows += d.shape[0]
+        if self.rows >= self.ROWS:
+            self.take()
+
+    def take(self) -> None:
+        d, x = _rows(self.ds), _rows(self.xs)
+        self.ds, self.xs, self.rows = [], [], 0
+        if self.weight.requires_grad:
+            a, b = (x, d) if self.transposed else (d, x)
+            self.of_weight = a.t() @ b if self.of_weight is None else self.of_weight.addmm_(a.t(), b)
+        if self.bias is not None and self.bias.requires_grad:
+            total = d.sum(0)
+            self.of_bias = total if self.of_bias is None else self.of_bias.add_(total)
+
+
 class Accumulator:
-    """Gradients of shared tensors; those of weights in products wait for one product at the end."""
+    """Gradients of shared tensors."""
 
     def __init__(self) -> None:
         self.sums: dict[int, Tensor] = {}
-        self.flat: dict[int, tuple[Tensor, list[Tensor], list[Tensor]]] = {}
+        self.pairs: dict[tuple[int, int], Pairs] = {}
         self.lookups: dict[tuple[int, int], tuple[Tensor, list[Tensor], list[Tensor]]] = {}
-        self.products: dict[tuple[int, int], tuple[Tensor, Tensor | None, list[Tensor], list[Tensor]]] = {}
 
     def add(self, w: Tensor, g: Tensor) -> None:
         g = g.reshape(w.shape)
@@ -152,17 +188,18 @@ class Accumulator:
     def linear(self, w: Tensor, b: Tensor | None, d: Tensor, x: Tensor) -> None:
         """`y = x @ w.T + b` with gradient `d` of y."""
         key = (id(w), id(b) if b is not None else 0)
-        found = self.products.get(key)
+        found = self.pairs.get(key)
         if found is None:
-            found = self.products[key] = (w, b, [], [])
-        found[2].append(d)
-        found[3].append(x)
+            found = self.pairs[key] = Pairs(w, b, False)
+        found.add(d, x)
 
     def matmul(self, w: Tensor, d: Tensor, x: Tensor) -> None:
         """`y = x @ w` with gradient `d` of y."""
         if w.requires_grad:
-            self.flat.setdefault(id(w), (w, [], []))[1].append(d)
-            self.flat[id(w)][2].append(x)
+            found = self.pairs.get((id(w), -1))
+            if found is None:
+                found = self.pairs[(id(w), -1)] = Pairs(w, None, True)
+            found.add(d, x)
 
     def lookup(self, w: Tensor, d: Tensor, ids: Tensor, pad: int | None) -> None:
         """`y = w[ids]` with gradient `d` of y."""
@@ -172,16 +209,15 @@ class Accumulator:
             found[2].append(ids.reshape(-1))
 
     def finish(self) -> dict[int, Tensor]:
-        for w, ds, xs in self.flat.values():
-            self.add(w, _rows(xs).t() @ _rows(ds))
         for (_, pad), (w, ds, ids) in self.lookups.items():
             self.add(w, torch.ops.aten.embedding_dense_backward(_rows(ds), torch.cat(ids), w.shape[0], pad, False))
-        for w, b, ds, xs in self.products.values():
-            d = _rows(ds)
-            if w.requires_grad:
-                self.add(w, d.t() @ _rows(xs))
-            if b is not None and b.requires_grad:
-                self.add(b, d.sum(0))
+        for p in self.pairs.values():
+            if p.rows:
+                p.take()
+            if p.of_weight is not None:
+                self.add(p.weight, p.of_weight)
+            if p.bias is not None and p.of_bias is not None:
+                self.add(p.bias, p.of_bias)
         return self.sums
 
 

@@ -60,7 +60,7 @@ def compile_program(p: Program) -> Compiled | RNNKernel | None:
     """The compiled form, or None where an instruction has no hand-made derivative."""
     if len(p.code) == 1 and p.code[0].op == "rnn":
         key, has_state = p.code[0].consts
-        return RNNKernel(Config(*key), has_state)
+        return RNNKernel(Config(*key), has_state, p.vals[p.ins[0]].tracks)
     if not p.code or any(i.op not in VJP and any(p.vals[o].tracks for o in i.outs) for i in p.code):
         return None
     if len(set(p.outs)) != len(p.outs) or any(o in p.ins for o in p.outs):

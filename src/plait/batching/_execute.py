@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Sequence
+from math import prod
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -22,10 +23,13 @@ if TYPE_CHECKING:
     from plait.batching._runtime import LaneRuntime
 
 
+AHEAD = 1 << 25  # bytes
+
+
 class Arena:
     """All rows of one space, in one tensor that grows; the core hands out the rows."""
 
-    __slots__ = ("blank", "buf", "filled", "given", "number", "size", "space")
+    __slots__ = ("blank", "buf", "filled", "given", "number", "row_bytes", "size", "space")
 
     def __init__(self, space: Space, number: int, rows: int = 0) -> None:
         self.space = space
@@ -35,11 +39,14 @@ class Arena:
         self.buf = torch.empty((rows, *space.inner), dtype=space.dtype, device=space.device)
         self.size = rows
         self.filled = rows  # rows in use
+        self.row_bytes = max(prod(space.inner), 1) * self.buf.element_size()
 
     def reserve(self, used: int) -> None:
         """Room for `used` rows."""
         if used > self.size:
-            self.size = max(used, 2 * self.size, 64)
+            # On a CPU memory is only taken once it is written, and to move rows later would cost twice.
+            ahead = 8 if self.space.device.type == "cpu" and used * self.row_bytes < AHEAD else 2
+            self.size = max(used, ahead * (self.size or used), 64)
             old = self.buf
             self.buf = torch.empty((self.size, *self.space.inner), dtype=self.space.dtype, device=self.space.device)
             self.buf[: self.filled] = old[: self.filled]
@@ -178,6 +185,12 @@ class Executor:
                 leaf.row = at
                 place(leaf.slot, at, leaf.meta.rows)
                 at += leaf.meta.rows
+
+    def end_forward(self) -> None:
+        """Gives back what only the forward pass needed."""
+        for product in self.products.values():
+            for arena in product.arenas:
+                arena.buf = arena.buf.new_empty((0, *arena.space.inner))
 
     # ------------------------------------------------------------------ running
     def flush(self, slots: Sequence[int], asked: Counter[Asked] | None = None) -> None:

@@ -20,7 +20,10 @@ if TYPE_CHECKING:
 def replay(ex: Executor, leaves: Mapping[int, Tensor], outputs: Sequence[Any]) -> list[Tensor]:
     """The outputs as differentiable functions of `leaves` (by id of the tensor that the run used)."""
     with private.DisableTorchFunction(), torch.enable_grad(), sdpa_kernel(SDPBackend.MATH):
-        rows: dict[Space, Tensor] = {s: a.buf[: a.filled].detach() for s, a in ex.arenas.items()}
+        rows: dict[Space, Tensor] = {
+            s: a.buf[: a.filled].detach() if len(a.buf) >= a.filled else a.buf.new_empty((a.filled, *s.inner))
+            for s, a in ex.arenas.items()  # what is not there any more is computed again
+        }
         for leaf in ex.leaves:
             t = leaves.get(id(leaf.tensor))
             if t is not None and leaf.meta.rows:

@@ -24,7 +24,7 @@ class Meta:
 def build(module: Any, seed: int) -> Any:
     rnd = random.Random(seed)
     lazy = type("L", (module.LazyBase,), {"__slots__": ()})
-    core = module.Core(lazy, object(), lambda: True, lambda: False, components, int, float)
+    core = module.Core(lazy, object(), lambda: True, lambda: False, components, int, (float,))
     spaces = 2
     kinds = []
     for _ in range(rnd.randint(1, 6)):
@@ -76,8 +76,9 @@ def build(module: Any, seed: int) -> Any:
 def test_same_plans(seed: int) -> None:
     a, b = build(native, seed), build(_core_py, seed)
     assert a[1] == b[1]
-    for (groups, index), (groups2, index2) in zip(a[0], b[0]):
+    for (groups, index, sizes), (groups2, index2, sizes2) in zip(a[0], b[0]):
         assert bytes(index) == bytes(index2)
+        assert sizes == sizes2
         assert groups == groups2
 
 

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from plait import _torch as private
 from plait._watch import BatchWatch, watch_of
-from plait.batching._current import local
+from plait.batching._current import local, uncollected
 from plait.batching._examples import Spread, regroup, spread
 from plait.batching._lanes import Lanes
 from plait.batching._lazy import BatchError
@@ -181,7 +181,8 @@ def run(
         return _loop(func, options, report, given, why)
     watch = watch_of(given.count)
     try:
-        out = _run(func, options, report, given, watch)
+        with uncollected():
+            out = _run(func, options, report, given, watch)
         past.see(report)
         return out
     finally:
@@ -199,19 +200,22 @@ def _run(func: Callable[..., Any], options: Options, report: Report, given: Spre
     if watch is not None:
         rt.watch = watch
         rt.core.on_node = watch.node
-    with nullcontext() if watch is None else watch.lanes():
-        results = run_lanes(rt, func, given)
-    if options.fallback == "error" and report.alone:
-        (name, why), n = report.alone.most_common(1)[0]
-        raise BatchError(f"{name} ran one example at a time ({n} times: {why}) and fallback='error' was asked for")
-    return gather(rt, results, options, parameters)
+    try:
+        with nullcontext() if watch is None else watch.lanes():
+            results = run_lanes(rt, func, given)
+        if options.fallback == "error" and report.alone:
+            (name, why), n = report.alone.most_common(1)[0]
+            raise BatchError(f"{name} ran one example at a time ({n} times: {why}) and fallback='error' was asked for")
+        return gather(rt, results, options, parameters)
+    finally:
+        rt.close()
 
 
 def run_lanes(rt: LaneRuntime, func: Callable[..., Any], given: Spread) -> list[Any]:
     from plait.batching._cells import modules_deferred
 
     calls = [given.call(rt, i) for i in range(given.count)]
-    with modules_deferred(func):
+    with modules_deferred(rt, func):
         return Lanes(rt, func, calls).run()
 
 
@@ -249,6 +253,7 @@ def gather(rt: LaneRuntime, results: list[Any], options: Options, parameters: li
         rows = [[as_row(rt, x, i) for i, x in enumerate(c)] for c, is_tensor in zip(columns, tensors) if is_tensor]
         rt.exec.flush([x.slot for c in rows for x in c if x.meta.rows])
         done = iter(collect(rt, rows, options.layout, parameters))
+        rt.exec.end_forward()
         outs: list[Any] = []
         dims = regroup(options.out_dims, tree, len(columns))
         for c, is_tensor, dim in zip(columns, tensors, dims):

@@ -6,16 +6,18 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from plait import _torch as private
 from plait.batching._core_choice import Entry
 from plait.batching._current import local
+from plait.batching._hoist import hoist_of
+from plait.batching._known import Described, Traced, describe
 from plait.batching._lazy import Lazy
 from plait.batching._marks import Const
 from plait.batching._meta import Meta, meta_of
 from plait.batching._program import NoRule, Program
-from plait.batching._signature import Sig, scalar_key
+from plait.batching._signature import Sig
 from plait.batching._trace import Abort, Tracer
 from plait.batching.kernels import lower
 from plait.batching.kernels.pointwise import NAMES
@@ -39,28 +41,6 @@ class LaneRows:
             return False
         with private.DisableTorchFunction():
             return not (t.numel() > SMALL or (t.requires_grad and t.is_leaf and t.dim() > 1))
-
-
-def fast_key(key_of: Any, flag: Any, args: Any, owner: Any = None, shared: frozenset[int] = frozenset()) -> Any:
-    """The key under which the core finds this call the next time, if it is of the kind that the core understands."""
-    key: list[Any] = [key_of, flag, torch.is_grad_enabled(), private.is_autocast_on()]
-    if owner is not None:
-        key.append(id(owner))
-    for i, a in enumerate(args):
-        t = type(a)
-        if t is Lazy and type(a.extra) is not Const:
-            key.append(a.meta)
-        elif (t is Tensor or t is nn.Parameter) and not LaneRows.is_row(a, i in shared):
-            key += [Tensor, id(a)]
-        elif a is None:
-            key += [None, None]
-        elif (t is float and a != 0.0 and a == a) or t is int or t is bool:
-            key += [t, a]
-        elif (t is tuple or t is list) and all(type(b) is Lazy and type(b.extra) is not Const for b in a):
-            key += [t, *(b.meta for b in a), None]
-        else:
-            return None
-    return tuple(key)
 
 
 # Ops whose ragged form does not depend on the length, whatever their other arguments are.
@@ -100,7 +80,9 @@ def build(
         return lower(t, name, a, k)
 
     label = name if type(name) is str else getattr(name, "__name__", "op")
-    return build_call(rt, label, run, args, kwargs, ins, shared, key if name in ANY_LENGTH else None, strict=False)
+    known = name in ANY_LENGTH
+    described = describe(rt, name, args, kwargs, shared) if known else None
+    return build_call(rt, label, run, args, kwargs, ins, shared, key if known else None, False, described)
 
 
 def build_call(
@@ -113,10 +95,12 @@ def build_call(
     shared: frozenset[int],
     key: Any,
     strict: bool,
+    described: Described | None = None,
 ) -> Entry:
     """Traces `run` with ragged rows if that works, else with these exact shapes.
 
-    `key` (None where the form depends on the length) leads to what was built for another length.
+    `key` (None where the form depends on the length) leads to what was built for another length, `described` to what
+    was traced in another batch.
     """
     length = _ragged_length(ins)
     family = None
@@ -124,41 +108,58 @@ def build_call(
         family = tuple(
             [("ragged", m.space, m.tracks) if type(m) is Meta and m.lead and m.rows == length else m for m in key]
         )
-        known = rt.families.get(family)
-        if known is not None:
-            return _other_length(known, length)
+        like = rt.families.get(family)
+        if like is not None:
+            return other_length(like, length)
+    traced = described.find() if described is not None else None
+    if traced is None:
+        traced = _traced(rt, run, args, kwargs, ins, shared, length, strict)
+        if described is not None:
+            described.keep(traced)
+    entry = entry_of(rt, label, traced, ins)
+    if family is not None and traced.length is not None:
+        rt.families[family] = entry, traced
+    return entry
+
+
+def _traced(
+    rt: LaneRuntime,
+    run: Callable[[Tracer, Any, Any], Any],
+    args: Any,
+    kwargs: Any,
+    ins: list[Lazy],
+    shared: frozenset[int],
+    length: int | None,
+    strict: bool,
+) -> Traced:
     if length is not None:
         try:
             t, syms, out = _trace(rt, run, args, kwargs, ins, shared, length, strict, 0)
             program = t.finish(syms, _lazies(out))
             if not strict or _same_for_other_lengths(rt, run, args, kwargs, ins, shared, length, t, program):
-                entry = _entry(rt, label, t, program, out, length, ins)
-                if family is not None:
-                    rt.families[family] = (
-                        entry,
-                        [t.val(o).ragged for o in _lazies(out)],
-                        _lazies_metas(t, out),
-                        out,
-                    )
-                return entry
+                return traced_of(t, program, out, length)
         except (NoRule, Abort):
             pass
         except (RuntimeError, ValueError, TypeError, IndexError):
             if not strict:
                 raise
     t, syms, out = _trace(rt, run, args, kwargs, ins, shared, None, False, 0)
-    return _entry(rt, label, t, t.finish(syms, _lazies(out)), out, 1, ins)
+    return traced_of(t, t.finish(syms, _lazies(out)), out, None)
 
 
-def _lazies_metas(t: Tracer, out: Any) -> list[Meta]:
-    return [_out_meta(t, o) for o in _lazies(out)]
+def traced_of(t: Tracer, program: Program, out: Any, length: int | None) -> Traced:
+    outs = _lazies(out)
+    return Traced(program, t.shared, out, [_out_meta(t, o) for o in outs], [t.val(o).ragged for o in outs], length)
 
 
-def _other_length(known: Any, length: int) -> Entry:
+def other_length(like: tuple[Entry, Traced], length: int) -> Entry:
     """The entry of a ragged call for examples of another length."""
-    entry, ragged, metas, out = known
-    new = [meta_of((length, *m.shape[1:]), m.dtype, m.device, m.tracks, 1) if r else m for m, r in zip(metas, ragged)]
-    return make_entry(entry.sig, length, new, out)
+    entry, t = like
+    new = [
+        meta_of((length, *m.shape[1:]), m.dtype, m.device, m.tracks, 1) if ragged else m
+        for m, ragged in zip(t.metas, t.ragged)
+    ]
+    return make_entry(entry.sig, length, new, t.out)
 
 
 def _ragged_length(ins: list[Lazy]) -> int | None:
@@ -282,18 +283,18 @@ def _wrapper(out: Any) -> Callable[[Any], Any] | None:
     return lambda xs: _rebuild(out, iter(xs))
 
 
-def _entry(rt: LaneRuntime, label: str, t: Tracer, program: Program, out: Any, length: int, ins: list[Lazy]) -> Entry:
+def entry_of(rt: LaneRuntime, label: str, t: Traced, ins: list[Lazy]) -> Entry:
     autocast = private.autocast_state()
+    program = t.program
+    vals = program.vals
     places_in = tuple(
         [
-            (t.vals[k].inner, t.vals[k].ragged, x.meta.space, -1 if t.vals[k].ragged else x.meta.rows)
+            (vals[k].inner, vals[k].ragged, x.meta.space, -1 if vals[k].ragged else x.meta.rows)
             for k, x in zip(program.ins, ins)
         ]
     )
     key = (program.key, tuple([id(w) for w in t.shared]), places_in, torch.is_grad_enabled(), autocast)
     sig = rt.sigs.get(key)
-    outs = _lazies(out)
-    metas = [_out_meta(t, o) for o in outs]
     if sig is None:
         known = _PROGRAMS.get((program.key, autocast))
         if known is None:
@@ -304,19 +305,21 @@ def _entry(rt: LaneRuntime, label: str, t: Tracer, program: Program, out: Any, l
                 from plait.batching._compile import compile_program
 
                 known.compiled = compile_program(known)
+                known.hoist = hoist_of(known)
         sig = Sig(len(rt.sig_list), label, known, t.shared)
         sig.ragged = program.ragged
         sig.autocast = autocast
         sig.in_metas = list(places_in)
-        vals = [t.vals[k] for k in program.outs]
-        sig.out_spaces = [m.space for m in metas]
-        sig.out_rows = [-1 if v.ragged else m.rows for v, m in zip(vals, metas)]
-        sig.out_tracks = [m.tracks for m in metas]
+        sig.out_spaces = [m.space for m in t.metas]
+        sig.out_rows = [-1 if ragged else m.rows for ragged, m in zip(t.ragged, t.metas)]
+        sig.out_tracks = [m.tracks for m in t.metas]
+        if known.hoist is not None and places_in[known.hoist.column][3] == 1:
+            sig.hoist = known.hoist
         rt.sigs[key] = sig
         rt.add_sig(sig)
         for alone in program.alone:
             rt.report.by_vmap(alone)
-    return make_entry(sig.index, length, metas, out)
+    return make_entry(sig.index, 1 if t.length is None else t.length, t.metas, t.out)
 
 
 def make_entry(sig: int, length: int, metas: list[Meta], out: Any) -> Entry:
@@ -335,4 +338,4 @@ def _out_meta(t: Tracer, o: Lazy) -> Meta:
     return meta_of(shape, v.dtype, o.meta.device, v.tracks, 1 if v.ragged else None)
 
 
-__all__ = ["Entry", "build", "build_call", "scalar_key"]
+__all__ = ["Entry", "build", "build_call"]

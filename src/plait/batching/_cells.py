@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import dis
 import functools
+import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -13,9 +15,10 @@ import torch
 from torch import nn
 
 from plait import _torch as private
-from plait.batching._build import build_call, fast_key
+from plait.batching._build import build_call
 from plait.batching._core_choice import CellBase, ModuleCall
 from plait.batching._current import local
+from plait.batching._known import describe
 from plait.batching._lazy import BatchError, Lazy
 from plait.batching._marks import INPUT
 from plait.batching._program import NoRule
@@ -200,6 +203,7 @@ def call_cell(
                 frozenset(),
                 frozen if any_length(key_of) else None,
                 strict,
+                None if strict else describe(rt, key_of, args, kwargs, frozenset()),
             )
         except CellError as e:
             if not strict:
@@ -210,15 +214,8 @@ def call_cell(
         except Abort:
             raise BatchError(f"the cell {label!r} cannot be traced; remove @plait.cell from it") from None
         rt.entries[frozen] = entry
-    fast = _fast_key(rt, key_of, flag, args, kwargs, owner)
-    if fast is not None:
-        rt.entries[fast] = entry
+    rt.core.remember(key_of, flag, owner, args, kwargs, ins, entry)
     return rt.record(entry, ins)
-
-
-def _fast_key(rt: LaneRuntime, key_of: Any, flag: Any, args: Any, kwargs: Any, owner: Any) -> Any:
-    """The key under which the core finds this call the next time, if it is of the kind that the core understands."""
-    return None if kwargs else fast_key(key_of, flag, args, owner)
 
 
 def call_module(rt: LaneRuntime, m: nn.Module, args: Any, kwargs: Any, original: Callable[..., Any]) -> Any:
@@ -253,39 +250,63 @@ def whole_ragged(m: nn.Module) -> bool:
 
 
 _lock = threading.Lock()
-_users = 0
+_users: Counter[type] = Counter()
 _saved: dict[type, Any] = {}
 
 
-@contextmanager
-def modules_deferred(func: Any) -> Iterator[None]:
-    """While a batch runs, calls of torch.nn's known modules pass by here first (lanes only).
-
-    Only those classes get a `__call__`: to set one on `nn.Module` itself would cost half a millisecond each way, because
-    Python then forgets what it has cached of all its subclasses.
-    """  # noqa: E501
-    global _users
+def _defer(classes: Iterable[type]) -> None:
     with _lock:
-        _users += 1
-        if _users == 1:
-            for cls in _CLASSES:
+        for cls in classes:
+            if not _users[cls]:
                 _saved[cls] = cls.__dict__.get("__call__")
                 cls.__call__ = _CALL  # type: ignore[method-assign]
-    kept = [(m, dict(m.__dict__), dict(m._buffers)) for f in _reachable(func) for m in f.modules()]
+            _users[cls] += 1
+
+
+def _release(classes: Iterable[type]) -> None:
+    with _lock:
+        for cls in classes:
+            _users[cls] -= 1
+            if not _users[cls]:
+                call = _saved.pop(cls)
+                if call is None:
+                    del cls.__call__
+                else:
+                    cls.__call__ = call  # type: ignore[method-assign]
+
+
+@contextmanager
+def modules_deferred(rt: LaneRuntime, func: Any) -> Iterator[None]:
+    """While a batch runs, calls of torch.nn's known modules pass by here first (lanes only).
+
+    Only the classes of modules that the function reaches get a `__call__`, those that need it most, and those that are
+    met on the way (`defer_met`): each costs ten microseconds both ways, because Python then forgets what it has cached
+    of the class. On `nn.Module` itself it would cost half a millisecond.
+    """
+    modules = [m for f in _reachable(func) for m in f.modules()]
+    rt.deferred = {type(m) for m in modules} & _CLASSES | set(RAGGED_MODULES)
+    _defer(rt.deferred)
+    kept = [(m, dict(m.__dict__), dict(m._buffers)) for m in modules]
     try:
         yield
         _check_state(kept)
     finally:
         _restore(kept)
-        with _lock:
-            _users -= 1
-            if _users == 0:
-                for cls, call in _saved.items():
-                    if call is None:
-                        del cls.__call__
-                    else:
-                        cls.__call__ = call  # type: ignore[method-assign]
-                _saved.clear()
+        _release(rt.deferred)
+
+
+def defer_met(rt: LaneRuntime) -> None:
+    """A call that is new came out of a module that nobody knew of: from now on its class is deferred too."""
+    frame: Any = sys._getframe(1)
+    for _ in range(12):
+        if frame.f_code.co_name == "forward":
+            cls = type(frame.f_locals.get("self"))
+            if cls in _CLASSES and cls not in rt.deferred:
+                rt.deferred.add(cls)
+                _defer((cls,))
+        if frame.f_back is None:
+            return
+        frame = frame.f_back
 
 
 def _reachable(func: Any) -> list[nn.Module]:
@@ -379,4 +400,4 @@ def _forward_as_cell(forward: Callable[..., Any], key_of: Any) -> Callable[..., 
     return cell_forward
 
 
-_CLASSES: tuple[type, ...] = (*PURE, nn.Sequential, *RAGGED_MODULES)
+_CLASSES: frozenset[type] = PURE | {nn.Sequential} | RAGGED_MODULES.keys()

@@ -330,13 +330,13 @@ class Writer:
             saved = next(x for x in like.splitlines() if x.startswith("    return ("))
             kept = [w.strip() for w in saved[len("    return (") : -1].split(",") if w.strip()]
         body = [f"    v{v} = A[{k}]" for k, v in enumerate(p.ins)]
-        body += ["    n = ctx.n", "    N = ctx.total"]
+        body += _sizes(self.fwd)
         body += [f"    {s}" for s in self.fwd]
         body.append(f"    return ({', '.join(kept)}{',' if kept else ''})")
         back = []
         if kept:
             back.append(f"    {', '.join(kept)}, = saved")
-        back += ["    n = ctx.n", "    N = ctx.total"]
+        back += _sizes(self.bwd)
         back += [f"    G{k} = G[{k}]" for k, v in enumerate(p.outs) if self.tracks(v)]
         for a in early:
             sizes = [q[1] for q in self.gates[a]]
@@ -351,7 +351,19 @@ class Writer:
             + "\n"
         )
 
+    def transposed(self, k: int) -> str:
+        """The source of a shared matrix, transposed: `Sig.load_weights` puts those after the weights."""
+        return f"W[{~k + self.p.n_shared}]"
+
     def _used_before_open(self, a: int) -> bool:
         opened = next((k for k, s in enumerate(self.bwd) if s.startswith(f"g{a} = empty_like")), len(self.bwd))
         before = set(re.findall(r"\bv\d+\b", "\n".join(self.bwd[:opened])))
         return any(f"v{q[3]}" in before for q in self.gates[a])
+
+
+def _sizes(lines: list[str]) -> list[str]:
+    """The numbers of examples and of ragged rows, if the code asks for them."""
+    text = "\n".join(lines)
+    return [
+        f"    {name} = ctx.{full}" for name, full in (("n", "n"), ("N", "total")) if re.search(rf"\b{name}\b", text)
+    ]

@@ -32,13 +32,15 @@ class Compiled:
 
     def backward_for(self, given: tuple[bool, ...]) -> Callable[..., Any]:
         """The backward for those results that have a gradient: the others' derivatives are not even looked at."""
-        tracked = [self.program.vals[v].tracks for v in self.program.outs]
-        if all(g or not t for g, t in zip(given, tracked)):
-            return self.backward
         found = self._for.get(given)
         if found is None:
-            source = Writer(self.program, VJP, given).source(self.source)
-            found = self._for[given] = _functions(self.program, source)["backward"]
+            tracked = [self.program.vals[v].tracks for v in self.program.outs]
+            if all(g or not t for g, t in zip(given, tracked)):
+                found = self.backward
+            else:
+                source = Writer(self.program, VJP, given).source(self.source)
+                found = _functions(self.program, source)["backward"]
+            self._for[given] = found
         return found
 
 
@@ -58,7 +60,7 @@ def compile_program(p: Program) -> Compiled | RNNKernel | None:
     """The compiled form, or None where an instruction has no hand-made derivative."""
     if len(p.code) == 1 and p.code[0].op == "rnn":
         key, has_state = p.code[0].consts
-        return RNNKernel(Config(*key), has_state)
+        return RNNKernel(Config(*key), has_state, p.vals[p.ins[0]].tracks)
     if not p.code or any(i.op not in VJP and any(p.vals[o].tracks for o in i.outs) for i in p.code):
         return None
     if len(set(p.outs)) != len(p.outs) or any(o in p.ins for o in p.outs):

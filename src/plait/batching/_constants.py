@@ -12,6 +12,7 @@ from plait.batching._build import SMALL
 from plait.batching._lazy import Lazy
 from plait.batching._marks import Const
 from plait.batching._meta import meta_of
+from plait.batching._names import FACTORIES
 from plait.batching._signature import scalar_key
 from plait.batching._trace import shares_memory
 
@@ -39,7 +40,11 @@ def shared_call(rt: LaneRuntime, name: str, func: Any, args: Any, kwargs: Any) -
         hit = rt.calls[key] = (out, args)
     out, args = hit
     if isinstance(out, Tensor):
-        return const(rt, out, args)
+        made = const(rt, out, args)
+        if not ids and name in FACTORIES and type(made) is Lazy and made.extra is None:
+            handle = Lazy(made.slot, made.meta, rt.lane, None)  # its own: a write may rebind the one handed out
+            rt.core.remember(name, torch.get_default_dtype(), None, args, kwargs, (), handle)
+        return made
     return (
         type(out)(const(rt, o, args) if isinstance(o, Tensor) else o for o in out)
         if type(out) in (tuple, list)

@@ -121,13 +121,16 @@ static PyTypeObject EntryType = {
 /* ---------------------------------------------------------------- core */
 typedef struct { int gather, ragged, n_in, n_out, scc, n_pred, cap_pred; int *in_rows, *out_rows, *out_space, *preds; } Sig;
 typedef struct { int sig, length, out, ins, n_in, lane; } Node;
+typedef struct { uint64_t hash; int k; uint64_t *words; PyObject *keep, *found; } Line;   /* a call seen before */
 
 typedef struct {
     PyObject_HEAD
-    PyObject *entries, *input, *grad_enabled, *autocast, *components, *tensor, *parameter, *training, *on_node;
+    PyObject *entries, *input, *grad_enabled, *autocast, *components, *tensor, *fixed, *training, *on_node;
     PyTypeObject *lazy;
     PyObject *pause, *waiting, *getcurrent, *current, *hub, *checks;   /* how an example waits: see wait_for */
+    PyObject *resuming, *answers; Py_ssize_t turn;
     char plain;
+    Line *lines; Py_ssize_t n_lines, cap_lines;
     Py_ssize_t lane;
     int32_t *owner, *row_of; Py_ssize_t next, cap_slots;
     Node *nodes; Py_ssize_t n_nodes, cap_nodes;
@@ -163,19 +166,24 @@ static void core_dealloc(CoreObject *c) {
     }
     PyMem_Free(c->sigs); PyMem_Free(c->owner); PyMem_Free(c->row_of); PyMem_Free(c->nodes); PyMem_Free(c->ins);
     PyMem_Free(c->used); PyMem_Free(c->stamp);
+    for (Py_ssize_t i = 0; i < c->cap_lines; i++) {
+        PyMem_Free(c->lines[i].words); Py_XDECREF(c->lines[i].keep); Py_XDECREF(c->lines[i].found);
+    }
+    PyMem_Free(c->lines); Py_XDECREF(c->resuming); Py_XDECREF(c->answers);
     Py_XDECREF(c->entries); Py_XDECREF(c->input); Py_XDECREF(c->grad_enabled); Py_XDECREF(c->autocast);
     Py_XDECREF(c->components); Py_XDECREF(c->on_node); Py_XDECREF(c->lazy);
     Py_XDECREF(c->pause); Py_XDECREF(c->waiting); Py_XDECREF(c->getcurrent); Py_XDECREF(c->current);
-    Py_XDECREF(c->hub); Py_XDECREF(c->checks); Py_XDECREF(c->tensor); Py_XDECREF(c->training); Py_XDECREF(c->parameter);
+    Py_XDECREF(c->hub); Py_XDECREF(c->checks); Py_XDECREF(c->tensor); Py_XDECREF(c->training); Py_XDECREF(c->fixed);
     Py_TYPE(c)->tp_free((PyObject *)c);
 }
 static int core_init(CoreObject *c, PyObject *args, PyObject *kw) {
-    PyObject *lazy, *input, *grad, *autocast, *components, *tensor, *parameter;
-    if (!PyArg_ParseTuple(args, "OOOOOOO", &lazy, &input, &grad, &autocast, &components, &tensor, &parameter)) return -1;
+    PyObject *lazy, *input, *grad, *autocast, *components, *tensor, *fixed;
+    if (!PyArg_ParseTuple(args, "OOOOOOO!", &lazy, &input, &grad, &autocast, &components, &tensor, &PyTuple_Type, &fixed))
+        return -1;
     c->tensor = tensor; Py_INCREF(tensor);
     c->training = PyUnicode_InternFromString("training");
     if (!c->training) return -1;
-    c->parameter = parameter; Py_INCREF(parameter);
+    c->fixed = fixed; Py_INCREF(fixed);
     c->entries = PyDict_New();
     c->lazy = (PyTypeObject *)lazy; Py_INCREF(lazy);
     c->input = input; Py_INCREF(input);
@@ -277,87 +285,177 @@ static int usable(CoreObject *c, PyObject *a) {
     return e == Py_None || e == c->input;
 }
 
+/* A call as numbers: objects that cannot change stand for themselves by their address, values by their meta, Python
+ * numbers by their bits, and containers by what is in them. Two calls with equal numbers are the same call. */
 #define MOST 24
-/* call(key, flag, args, method) -> results of a call seen before, or NotImplemented */
-static PyObject *core_call(CoreObject *c, PyObject *const *args, Py_ssize_t nargs) {
-    PyObject *items = args[2];
-    int first = nargs > 3 && args[3] == Py_True;
-    Py_ssize_t n = PyTuple_GET_SIZE(items);
-    PyObject *key[MOST + 8];
-    LazyObject *lazies[MOST];
-    int k = 0, m = 0;
-    PyObject *self_id = NULL, *training = NULL, *ids[8];
-    int n_ids = 0;
-    key[k++] = args[0];
-    key[k++] = args[1];
+#define WORDS 56
+typedef struct { int k, m; uint64_t words[WORDS]; LazyObject *lazies[MOST]; PyObject *keep[WORDS]; } Call;
+
+static int put_object(Call *q, PyObject *a) {
+    if (q->k >= WORDS) return 0;
+    q->keep[q->k] = a;
+    q->words[q->k++] = (uint64_t)(uintptr_t)a;
+    return 1;
+}
+static int put_number(Call *q, PyObject *type, uint64_t bits) {
+    if (q->k + 2 > WORDS || !put_object(q, type)) return 0;
+    q->keep[q->k] = NULL;
+    q->words[q->k++] = bits;
+    return 1;
+}
+static int describe(CoreObject *c, Call *q, PyObject *a) {
+    PyTypeObject *t = Py_TYPE(a);
+    if (t == c->lazy) {
+        if (q->m >= MOST || !usable(c, a)) return 0;
+        q->lazies[q->m++] = (LazyObject *)a;
+        return put_object(q, ((LazyObject *)a)->meta);
+    }
+    if (a == Py_None || a == Py_True || a == Py_False) return put_object(q, a);
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(c->fixed); i++)
+        if ((PyObject *)t == PyTuple_GET_ITEM(c->fixed, i)) return put_object(q, a);
+    if (t == &PyFloat_Type) {
+        double value = PyFloat_AS_DOUBLE(a);
+        uint64_t bits;
+        memcpy(&bits, &value, sizeof(bits));
+        return put_number(q, (PyObject *)t, bits);
+    }
+    if (t == &PyLong_Type) {
+        int over;
+        long long value = PyLong_AsLongLongAndOverflow(a, &over);
+        return !over && put_number(q, (PyObject *)t, (uint64_t)value);
+    }
+    if ((t == &PyTuple_Type || t == &PyList_Type) && PySequence_Fast_GET_SIZE(a) < WORDS) {
+        if (!put_number(q, (PyObject *)t, (uint64_t)PySequence_Fast_GET_SIZE(a))) return 0;
+        for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(a); i++)
+            if (!describe(c, q, PySequence_Fast_GET_ITEM(a, i))) return 0;
+        return 1;
+    }
+    return 0;
+}
+/* 1: the whole call is described; 0: it is not of a kind that can be; -1: error */
+static int describe_call(CoreObject *c, Call *q, PyObject *key, PyObject *flag, PyObject *owner, PyObject *const *items,
+                         Py_ssize_t n, PyObject *kw) {
+    PyObject *cast = PyObject_CallNoArgs(c->autocast);   /* under autocast the dtype matters too: the long way */
+    if (!cast) return -1;
+    Py_DECREF(cast);
+    if (cast == Py_True) return 0;
     PyObject *grad = PyObject_CallNoArgs(c->grad_enabled);
-    if (!grad) return NULL;
-    PyObject *cast = PyObject_CallNoArgs(c->autocast);
-    if (!cast) { Py_DECREF(grad); return NULL; }
-    if (cast == Py_True) { Py_DECREF(grad); return cast == NULL ? NULL : (Py_DECREF(cast), Py_INCREF(Py_NotImplemented), Py_NotImplemented); }
-    key[k++] = grad; key[k++] = cast;
-    PyObject *res = NULL;
-    Py_ssize_t i = 0;
-    if (first) {
-        self_id = PyLong_FromVoidPtr(PyTuple_GET_ITEM(items, 0));
-        if (!self_id) goto done;
-        training = PyObject_GetAttr(PyTuple_GET_ITEM(items, 0), c->training);
-        if (!training) { PyErr_Clear(); training = Py_None; Py_INCREF(training); }
-        key[1] = training;
-        key[k++] = self_id;
-        i = 1;
+    if (!grad) return -1;
+    Py_DECREF(grad);                                     /* True or False: they stay */
+    q->k = q->m = 0;
+    put_object(q, grad);
+    if (PyTuple_CheckExact(key)) {                       /* (module, word) */
+        for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(key); i++)
+            if (!put_object(q, PyTuple_GET_ITEM(key, i))) return 0;
+    } else put_object(q, key);
+    if (PyTuple_CheckExact(flag)) { if (!describe(c, q, flag)) return 0; } else put_object(q, flag);
+    put_object(q, owner ? owner : Py_None);
+    for (Py_ssize_t i = 0; i < n; i++) if (!describe(c, q, items[i])) return 0;
+    if (kw) {
+        PyObject *name, *value; Py_ssize_t pos = 0;
+        put_number(q, (PyObject *)&PyDict_Type, 0);
+        while (PyDict_Next(kw, &pos, &name, &value)) if (!put_object(q, name) || !describe(c, q, value)) return 0;
     }
-    for (; i < n; i++) {
-        PyObject *a = PyTuple_GET_ITEM(items, i);
-        if (m < MOST - 2 && k < MOST && usable(c, a)) {
-            lazies[m++] = (LazyObject *)a;
-            key[k++] = ((LazyObject *)a)->meta;
-        } else if (k < MOST && n_ids < 8 && ((PyObject *)Py_TYPE(a) == c->parameter || (PyObject *)Py_TYPE(a) == c->tensor)) {
-            ids[n_ids] = PyLong_FromVoidPtr(a);            /* a weight: kept alive by whoever made the entry */
-            if (!ids[n_ids]) goto done;
-            key[k++] = c->tensor; key[k++] = ids[n_ids++];
-        } else if (k < MOST && a == Py_None) {
-            key[k++] = Py_None; key[k++] = Py_None;
-        } else if (k < MOST && PyFloat_CheckExact(a) && PyFloat_AS_DOUBLE(a) != 0.0
-                   && PyFloat_AS_DOUBLE(a) == PyFloat_AS_DOUBLE(a)) {
-            key[k++] = (PyObject *)&PyFloat_Type; key[k++] = a;
-        } else if (k < MOST && (PyLong_CheckExact(a) || PyBool_Check(a))) {
-            key[k++] = (PyObject *)Py_TYPE(a); key[k++] = a;
-        } else if ((PyTuple_CheckExact(a) || PyList_CheckExact(a)) && PySequence_Fast_GET_SIZE(a) < 8 && m + 8 < MOST
-                   && k + 9 < MOST) {
-            key[k++] = (PyObject *)Py_TYPE(a);
-            for (Py_ssize_t j = 0; j < PySequence_Fast_GET_SIZE(a); j++) {
-                PyObject *b = PySequence_Fast_GET_ITEM(a, j);
-                if (!usable(c, b)) goto slow;
-                lazies[m++] = (LazyObject *)b;
-                key[k++] = ((LazyObject *)b)->meta;
-            }
-            key[k++] = Py_None;
-        } else goto slow;
+    return 1;
+}
+static uint64_t hash_of(const Call *q) {
+    uint64_t h = (uint64_t)q->k;
+    for (int i = 0; i < q->k; i++) { h = (h ^ q->words[i]) * 0x9E3779B97F4A7C15u; h ^= h >> 29; }
+    return h ? h : 1;                                    /* 0 marks an empty line */
+}
+static Line *line_of(CoreObject *c, const Call *q, uint64_t hash) {
+    if (!c->cap_lines) return NULL;
+    for (Py_ssize_t i = hash & (c->cap_lines - 1);; i = (i + 1) & (c->cap_lines - 1)) {
+        Line *line = &c->lines[i];
+        if (!line->hash || (line->hash == hash && line->k == q->k
+                            && !memcmp(line->words, q->words, q->k * sizeof(uint64_t)))) return line;
     }
-    {
-        PyObject *t = PyTuple_New(k);
-        if (!t) goto done;
-        for (int j = 0; j < k; j++) { Py_INCREF(key[j]); PyTuple_SET_ITEM(t, j, key[j]); }
-        EntryObject *e = (EntryObject *)PyDict_GetItemWithError(c->entries, t);
-        Py_DECREF(t);
-        if (!e) {
-            if (PyErr_Occurred()) goto done;
-            goto slow;
-        }
-        Py_ssize_t base = add_node(c, e->sig, e->length, e->rows, m);
-        if (base < 0) goto done;
-        int32_t *p = c->ins + c->nodes[c->n_nodes - 1].ins;
-        for (int j = 0; j < m; j++) p[j] = (int32_t)lazies[j]->slot;
-        res = outputs(c, e, base);
-        goto done;
+}
+static PyObject *again(CoreObject *c, PyObject *found, const Call *q) {
+    if (Py_TYPE(found) == c->lazy) {                     /* a constant: every example gets a handle of its own */
+        LazyObject *x = (LazyObject *)found;
+        return new_lazy(c, x->slot, x->meta, Py_None);
     }
-slow:
-    res = Py_NotImplemented; Py_INCREF(res);
-done:
-    while (n_ids) Py_DECREF(ids[--n_ids]);
-    Py_XDECREF(self_id); Py_XDECREF(training); Py_DECREF(grad); Py_DECREF(cast);
+    EntryObject *e = (EntryObject *)found;
+    Py_ssize_t base = add_node(c, e->sig, e->length, e->rows, q->m);
+    if (base < 0) return NULL;
+    int32_t *p = c->ins + c->nodes[c->n_nodes - 1].ins;
+    for (int j = 0; j < q->m; j++) p[j] = (int32_t)q->lazies[j]->slot;
+    return outputs(c, e, base);
+}
+static PyObject *call_again(CoreObject *c, PyObject *key, PyObject *flag, PyObject *owner, PyObject *const *items,
+                            Py_ssize_t n, PyObject *kw) {
+    Call q;
+    int ok = describe_call(c, &q, key, flag, owner, items, n, kw);
+    if (ok < 0) return NULL;
+    if (ok) {
+        Line *line = line_of(c, &q, hash_of(&q));
+        if (line && line->hash) return again(c, line->found, &q);
+    }
+    Py_RETURN_NOTIMPLEMENTED;
+}
+static PyObject *training_of(CoreObject *c, PyObject *owner) {
+    PyObject *training = PyObject_GenericGetAttr(owner, c->training);   /* nn.Module has it in its dictionary */
+    if (!training) { PyErr_Clear(); Py_RETURN_NONE; }
+    return training;
+}
+/* call(key, flag, args, method, kwargs) -> results of a call seen before, or NotImplemented; a method's first argument is
+ * its owner, and `training` of the owner its flag */
+static PyObject *core_call(CoreObject *c, PyObject *const *args, Py_ssize_t nargs) {
+    PyObject *items = args[2], *flag = args[1], *owner = NULL, *kw = nargs > 4 && args[4] != Py_None ? args[4] : NULL;
+    PyObject *const *first = &PyTuple_GET_ITEM(items, 0);
+    Py_ssize_t n = PyTuple_GET_SIZE(items);
+    if (nargs > 3 && args[3] == Py_True) {
+        owner = *first++; n--;
+        flag = training_of(c, owner);
+        if (!flag) return NULL;
+    } else Py_INCREF(flag);
+    PyObject *res = call_again(c, args[0], flag, owner, first, n, kw && PyDict_GET_SIZE(kw) ? kw : NULL);
+    Py_DECREF(flag);
     return res;
+}
+/* remember(key, flag, owner, args, kwargs, values, entry or constant): the next such call is found by `call`, if the core
+ * can describe it and if `values` are the only ones that the call depends on */
+static PyObject *core_remember(CoreObject *c, PyObject *const *args, Py_ssize_t nargs) {
+    Call q;
+    PyObject *items = args[3], *kw = PyDict_GET_SIZE(args[4]) ? args[4] : NULL, *values = args[5];
+    int ok = describe_call(c, &q, args[0], args[1], args[2] == Py_None ? NULL : args[2], &PyTuple_GET_ITEM(items, 0),
+                           PyTuple_GET_SIZE(items), kw);
+    if (ok < 0) return NULL;
+    if (!ok || q.m != PySequence_Fast_GET_SIZE(values)) Py_RETURN_NONE;
+    for (int i = 0; i < q.m; i++) {
+        PyObject *x = PySequence_Fast_GET_ITEM(values, i);
+        if (Py_TYPE(x) != c->lazy || ((LazyObject *)x)->slot != q.lazies[i]->slot) Py_RETURN_NONE;
+    }
+    if (2 * (c->n_lines + 1) > c->cap_lines) {
+        Py_ssize_t cap = c->cap_lines ? 2 * c->cap_lines : 64;
+        Line *more = PyMem_Calloc(cap, sizeof(Line));
+        if (!more) return PyErr_NoMemory();
+        for (Py_ssize_t i = 0; i < c->cap_lines; i++) {
+            if (!c->lines[i].hash) continue;
+            Py_ssize_t j = c->lines[i].hash & (cap - 1);
+            while (more[j].hash) j = (j + 1) & (cap - 1);
+            more[j] = c->lines[i];
+        }
+        PyMem_Free(c->lines);
+        c->lines = more; c->cap_lines = cap;
+    }
+    uint64_t hash = hash_of(&q);
+    Line *line = line_of(c, &q, hash);
+    if (line->hash) Py_RETURN_NONE;
+    uint64_t *words = PyMem_Malloc(q.k * sizeof(uint64_t));
+    PyObject *keep = PyTuple_New(q.k);                   /* an address means something while its object lives */
+    if (!words || !keep) { PyMem_Free(words); Py_XDECREF(keep); return PyErr_NoMemory(); }
+    memcpy(words, q.words, q.k * sizeof(uint64_t));
+    for (int i = 0; i < q.k; i++) {
+        PyObject *o = q.keep[i] ? q.keep[i] : Py_None;
+        Py_INCREF(o);
+        PyTuple_SET_ITEM(keep, i, o);
+    }
+    Py_INCREF(args[6]);
+    *line = (Line){hash, q.k, words, keep, args[6]};
+    c->n_lines++;
+    Py_RETURN_NONE;
 }
 
 /* 1 if a row of a tracked value would be taken without gradients now: the slow path knows what to do */
@@ -470,9 +568,11 @@ static PyObject *core_room(CoreObject *c, PyObject *args) {
     c->used[space] += rows;
     return PyLong_FromLongLong(at);
 }
-static PyObject *core_used(CoreObject *c, PyObject *arg) {
-    long space = PyLong_AsLong(arg);
-    return PyLong_FromLongLong(space < c->n_spaces ? c->used[space] : 0);
+/* used() -> rows in use, for each space */
+static PyObject *core_used(CoreObject *c, PyObject *none) {
+    PyObject *res = PyList_New(c->n_spaces);
+    for (int i = 0; res && i < c->n_spaces; i++) PyList_SET_ITEM(res, i, PyLong_FromLongLong(c->used[i]));
+    return res;
 }
 /* place(slot, row, count): these slots have rows now */
 static PyObject *core_place(CoreObject *c, PyObject *args) {
@@ -531,9 +631,10 @@ static int components(CoreObject *c) {
 
 static inline int step_of(const Sig *s) { return s->gather ? 2 : 1; }
 
-/* plan(slots) -> (groups, index bytes); a group is (sig, n, lengths or None, columns, outs, lanes, nodes); the last two
- * are 32-bit numbers, one a call.
- * A column is (start, count, None) for rows that follow one another, else (0, count, offset into the index). */
+/* plan(slots) -> (groups, index bytes, sizes); a group is (sig, n, lengths or None, columns, outs, lanes, nodes); the
+ * last two are 32-bit numbers, one a call. The index is cut into pieces of these sizes.
+ * A column is (start, count, None, end) for rows that follow one another, else (0, count, number of its piece, end); no
+ * row of it is at `end` or after. */
 static PyObject *core_plan(CoreObject *c, PyObject *arg) {
     PyObject *fast = PySequence_Fast(arg, "slots");
     if (!fast) return NULL;
@@ -542,6 +643,8 @@ static PyObject *core_plan(CoreObject *c, PyObject *arg) {
     PyObject *groups = NULL, *index = NULL, *res = NULL;
     int64_t *buf = NULL; Py_ssize_t n_buf = 0, cap_buf = 0;
     Py_ssize_t *starts = NULL;
+    PyObject *sizes = PyList_New(0);
+    if (!sizes) goto end;
     if (grow((void **)&todo, &cap_todo, n_todo + 1, sizeof(int32_t))) goto end;
     {
         Py_ssize_t k = 0;
@@ -643,6 +746,7 @@ static PyObject *core_plan(CoreObject *c, PyObject *arg) {
         PyObject *cols = PyTuple_New(n_cols), *outs = PyTuple_New(s->n_out);
         for (int j = 0; j < n_cols; j++) {
             Py_ssize_t from = n_buf;
+            int64_t end = 0;
             int run = 1;
             for (Py_ssize_t k = lo; k < hi; k++) {
                 Node *nd = &c->nodes[ids[items[k].k]];
@@ -654,15 +758,21 @@ static PyObject *core_plan(CoreObject *c, PyObject *arg) {
                     if (grow((void **)&buf, &cap_buf, n_buf + rows, sizeof(int64_t))) goto end;
                     int64_t first = c->row_of[slot];
                     if (n_buf > from && first != buf[n_buf - 1] + 1) run = 0;
+                    if (first + rows > end) end = first + rows;
                     for (int r = 0; r < rows; r++) buf[n_buf++] = first + r;
                 }
             }
             Py_ssize_t total = n_buf - from;
             PyObject *col;
             if (run) {
-                col = Py_BuildValue("(LnO)", total ? (long long)buf[from] : 0LL, total, Py_None);
+                col = Py_BuildValue("(LnOL)", total ? (long long)buf[from] : 0LL, total, Py_None, (long long)end);
                 n_buf = from;
-            } else col = Py_BuildValue("(inn)", 0, total, from);
+            } else {
+                PyObject *size = PyLong_FromSsize_t(total);
+                col = Py_BuildValue("(innL)", 0, total, PyList_GET_SIZE(sizes), (long long)end);
+                if (!size || PyList_Append(sizes, size)) { Py_XDECREF(size); Py_XDECREF(col); goto end; }
+                Py_DECREF(size);
+            }
             PyTuple_SET_ITEM(cols, j, col);
         }
         for (int o = 0; o < s->n_out; o++) {
@@ -689,9 +799,9 @@ static PyObject *core_plan(CoreObject *c, PyObject *arg) {
     }
     for (Py_ssize_t k = 0; k < n; k++) c->nodes[ids[k]].sig = -2 - c->nodes[ids[k]].sig;   /* has run */
     index = PyByteArray_FromStringAndSize((char *)buf, n_buf * sizeof(int64_t));
-    if (index) { res = Py_BuildValue("(NN)", groups, index); groups = NULL; }
+    if (index) { res = Py_BuildValue("(NNO)", groups, index, sizes); groups = NULL; }
 end:
-    Py_XDECREF(groups);
+    Py_XDECREF(groups); Py_XDECREF(sizes);
     Py_DECREF(fast);
     PyMem_Free(todo); PyMem_Free(ids); PyMem_Free(at); PyMem_Free(level); PyMem_Free(items); PyMem_Free(want);
     PyMem_Free(buf); PyMem_Free(starts);
@@ -818,7 +928,7 @@ end:
 static _Thread_local CoreObject *here;
 static PyObject *fast_names, *slow_dispatch, *ours, *site_here;   /* set by `install` */
 static PyObject *s_add, *s_sub, *s_mul, *s_div, *s_matmul, *s_neg, *s_read, *s_compare, *s_operate, *s_truth, *s_slow,
-    *s_stack, *s_cat, *s_ops[6];
+    *s_stack, *s_cat, *s_switch, *s_ops[6];
 static PyTypeObject CoreType;
 
 static PyObject *module_use(PyObject *m, PyObject *core) {
@@ -842,18 +952,11 @@ static PyObject *module_install(PyObject *m, PyObject *args) {
     Py_RETURN_NONE;
 }
 
-static PyObject *quick_call(PyObject *name, PyObject *a, PyObject *b) {
-    PyObject *items = b ? PyTuple_Pack(2, a, b) : PyTuple_Pack(1, a);
-    if (!items) return NULL;
-    PyObject *const call[] = {name, Py_None, items};
-    PyObject *res = core_call(here, call, 3);
-    Py_DECREF(items);
-    return res;
-}
 static PyObject *operate(PyObject *name, PyObject *a, PyObject *b) {
     PyObject *self = PyObject_TypeCheck(a, &LazyType) ? a : b;
     if (here) {
-        PyObject *res = quick_call(name, a, b);
+        PyObject *const items[] = {a, b};
+        PyObject *res = call_again(here, name, Py_None, NULL, items, b ? 2 : 1, NULL);
         if (res != Py_NotImplemented) return res;
         Py_DECREF(res);
     }
@@ -899,20 +1002,63 @@ static PyObject *lazy_compare(PyObject *a, PyObject *b, int op) {
     return PyObject_CallMethodObjArgs(a, s_compare, s_ops[op], b, NULL);
 }
 
+/* Whose turn it is of those that have their answers; NULL if it is nobody's. */
+static PyObject *take_turn(CoreObject *c, PyObject **answer) {
+    if (!c->resuming || c->turn >= PyList_GET_SIZE(c->resuming)) return NULL;
+    PyObject *entry = PyList_GET_ITEM(c->resuming, c->turn), *next = PyTuple_GET_ITEM(entry, 1);
+    *answer = PyList_GET_ITEM(c->answers, c->turn);      /* the lists stay as they are until all have had their turn */
+    c->turn++;
+    c->lane = PyLong_AsSsize_t(PyTuple_GET_ITEM(entry, 0));
+    Py_INCREF(next);
+    Py_INCREF(next);
+    Py_XSETREF(c->current, next);
+    return next;
+}
+static PyObject *core_resume(CoreObject *c, PyObject *args) {
+    PyObject *resuming, *answers;
+    if (!PyArg_ParseTuple(args, "O!O!", &PyList_Type, &resuming, &PyList_Type, &answers)) return NULL;
+    Py_INCREF(resuming); Py_XSETREF(c->resuming, resuming);
+    Py_INCREF(answers); Py_XSETREF(c->answers, answers);
+    c->turn = 0;
+    Py_RETURN_NONE;
+}
+static PyObject *core_turn(CoreObject *c, PyObject *none) {
+    PyObject *answer = NULL, *next = take_turn(c, &answer);
+    if (!next) { if (PyErr_Occurred()) return NULL; Py_RETURN_NONE; }
+    return Py_BuildValue("(NO)", next, answer);
+}
+
+/* The code object and the offset of the instruction that runs, as one tuple that stays the same for the same place. */
+#define SITES 256
+static struct { PyObject *code; int at; PyObject *site; } sites[SITES];
+static PyObject *site_now(void) {
+    PyFrameObject *frame = PyEval_GetFrame();
+    if (!frame) return PyObject_CallNoArgs(site_here);
+    PyObject *code = (PyObject *)PyFrame_GetCode(frame);
+    int at = PyFrame_GetLasti(frame);
+    size_t k = (((uintptr_t)code >> 4) ^ (uintptr_t)at) % SITES;
+    if (sites[k].code == code && sites[k].at == at) {    /* the tuple keeps the code alive */
+        Py_DECREF(code);
+        Py_INCREF(sites[k].site);
+        return sites[k].site;
+    }
+    PyObject *known = PyDict_GetItemWithError(ours, code), *site = NULL;
+    if (known == Py_False) site = Py_BuildValue("(Oi)", code, at);
+    else if (!PyErr_Occurred()) site = PyObject_CallNoArgs(site_here);
+    if (site && known == Py_False) {
+        sites[k].code = code; sites[k].at = at;
+        Py_INCREF(site);
+        Py_XSETREF(sites[k].site, site);
+    }
+    Py_DECREF(code);
+    return site;
+}
+
 /* Waits until the value is there: the example leaves, the hub runs the others and then what waits, and comes back with
  * the number. Everything that an example may have changed in this thread is looked at first; if it has, or if this is
  * not the example's own greenlet, the long way knows what to do. */
 static PyObject *wait_for(CoreObject *c, PyObject *lazy) {
-    PyFrameObject *frame = PyEval_GetFrame();
-    PyObject *site = NULL;
-    if (frame) {
-        PyObject *code = (PyObject *)PyFrame_GetCode(frame);
-        if (PyDict_GetItemWithError(ours, code) == Py_False)
-            site = Py_BuildValue("(Oi)", code, PyFrame_GetLasti(frame));
-        Py_DECREF(code);
-        if (PyErr_Occurred()) return NULL;
-    }
-    if (!site) site = PyObject_CallNoArgs(site_here);
+    PyObject *site = site_now();
     if (!site) return NULL;
     PyObject *request = PyTuple_Pack(3, s_read, lazy, site);
     Py_DECREF(site);
@@ -932,13 +1078,15 @@ static PyObject *wait_for(CoreObject *c, PyObject *lazy) {
         Py_DECREF(request);
         return res;
     }
-    Py_ssize_t lane = c->lane;
-    PyObject *entry = Py_BuildValue("(nNN)", lane, me, request);
+    PyObject *entry = Py_BuildValue("(nNN)", c->lane, me, request);
     if (!entry || PyList_Append(c->waiting, entry)) { Py_XDECREF(entry); return NULL; }
     Py_DECREF(entry);
-    PyObject *answer = PyObject_CallNoArgs(c->hub);
-    c->lane = lane;
-    return answer;
+    PyObject *answer = NULL, *next = take_turn(c, &answer);
+    if (!next) return PyErr_Occurred() ? NULL : PyObject_CallNoArgs(c->hub);
+    /* straight to the next example that has its answer: half the switches of the way through the hub */
+    PyObject *res = PyObject_CallMethodOneArg(next, s_switch, answer);
+    Py_DECREF(next);
+    return res;
 }
 
 /* if x < 3: */
@@ -980,15 +1128,21 @@ static PyNumberMethods lazy_number = {
 static PyObject *module_dispatch(PyObject *m, PyObject *const *args, Py_ssize_t nargs) {
     PyObject *func = args[1], *items = nargs > 3 ? args[3] : NULL, *kw = nargs > 4 ? args[4] : NULL;
     if (kw == Py_None || (kw && PyDict_CheckExact(kw) && PyDict_GET_SIZE(kw) == 0)) kw = NULL;
-    if (here && !kw && items && PyTuple_CheckExact(items)) {
+    if (here && items && PyTuple_CheckExact(items) && (!kw || PyDict_CheckExact(kw))) {
         PyObject *name = PyDict_GetItemWithError(fast_names, func);
         if (!name && PyErr_Occurred()) PyErr_Clear();   /* a function that cannot be looked up */
         if (name) {
-            PyObject *const call[] = {name, Py_None, items};
-            PyObject *res = core_call(here, call, 3);
+            PyObject *flag = Py_None, *made = NULL;
+            if (Py_TYPE(name) == &PyTuple_Type) {       /* (name, default dtype?): makes a tensor from numbers */
+                made = PyObject_CallNoArgs(PyTuple_GET_ITEM(name, 1));
+                if (!made) return NULL;
+                flag = made; name = PyTuple_GET_ITEM(name, 0);
+            }
+            PyObject *res = call_again(here, name, flag, NULL, &PyTuple_GET_ITEM(items, 0), PyTuple_GET_SIZE(items), kw);
+            Py_XDECREF(made);
             if (res != Py_NotImplemented) return res;
             Py_DECREF(res);
-            if (PyTuple_GET_SIZE(items) == 1 && (name == s_stack || name == s_cat)) {
+            if (!kw && PyTuple_GET_SIZE(items) == 1 && (name == s_stack || name == s_cat)) {
                 PyObject *lead = PyLong_FromLong(name == s_cat);
                 PyObject *const join[] = {PyTuple_GET_ITEM(items, 0), lead};
                 res = core_join(here, join, 2);
@@ -1032,47 +1186,46 @@ static PyTypeObject CellType = {
 
 /* ---------------------------------------------------------------- modules
  * What stands as `__call__` in the classes of torch.nn while lanes run. */
-typedef struct { PyObject_HEAD PyObject *slow; } ModuleCallObject;
+typedef struct { PyObject_HEAD PyObject *slow; vectorcallfunc call; } ModuleCallObject;
 static PyTypeObject ModuleCallType;
 static PyMemberDef module_call_members[] = {
     {"slow", T_OBJECT, offsetof(ModuleCallObject, slow), 0, "the long way, called with the module first"}, {NULL}};
+static PyObject *module_call_call(PyObject *self, PyObject *const *args, size_t nargsf, PyObject *names) {
+    Py_ssize_t n = PyVectorcall_NARGS(nargsf);
+    if (here && n && (!names || PyTuple_GET_SIZE(names) == 0)) {
+        PyObject *training = training_of(here, args[0]);
+        if (!training) return NULL;
+        PyObject *res = call_again(here, args[0], training, NULL, args + 1, n - 1, NULL);
+        Py_DECREF(training);
+        if (res != Py_NotImplemented) return res;
+        Py_DECREF(res);
+    }
+    return PyObject_Vectorcall(((ModuleCallObject *)self)->slow, args, nargsf, names);
+}
 static int module_call_init(ModuleCallObject *f, PyObject *args, PyObject *kw) {
     PyObject *slow;
     if (!PyArg_ParseTuple(args, "O", &slow)) return -1;
     Py_INCREF(slow); Py_XSETREF(f->slow, slow);
+    f->call = module_call_call;
     return 0;
 }
 static void module_call_dealloc(ModuleCallObject *f) {
     Py_XDECREF(f->slow);
     Py_TYPE(f)->tp_free((PyObject *)f);
 }
-static PyObject *module_call_call(PyObject *self, PyObject *args, PyObject *kw) {
-    Py_ssize_t n = PyTuple_GET_SIZE(args);
-    if (here && n && (!kw || PyDict_GET_SIZE(kw) == 0)) {
-        PyObject *module = PyTuple_GET_ITEM(args, 0), *training = PyObject_GetAttr(module, here->training);
-        if (!training) return NULL;
-        PyObject *items = PyTuple_GetSlice(args, 1, n);
-        if (!items) { Py_DECREF(training); return NULL; }
-        PyObject *const call[] = {module, training, items};
-        PyObject *res = core_call(here, call, 3);
-        Py_DECREF(training); Py_DECREF(items);
-        if (res != Py_NotImplemented) return res;
-        Py_DECREF(res);
-    }
-    return PyObject_Call(((ModuleCallObject *)self)->slow, args, kw);
-}
 static PyTypeObject ModuleCallType = {
     PyVarObject_HEAD_INIT(NULL, 0).tp_name = "plait.batching._core.ModuleCall", .tp_basicsize = sizeof(ModuleCallObject),
-    .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_METHOD_DESCRIPTOR, .tp_new = PyType_GenericNew,
-    .tp_init = (initproc)module_call_init, .tp_dealloc = (destructor)module_call_dealloc,
-    .tp_members = module_call_members, .tp_call = module_call_call, .tp_descr_get = cell_get};
+    .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_METHOD_DESCRIPTOR | Py_TPFLAGS_HAVE_VECTORCALL,
+    .tp_new = PyType_GenericNew, .tp_init = (initproc)module_call_init, .tp_dealloc = (destructor)module_call_dealloc,
+    .tp_members = module_call_members, .tp_call = PyVectorcall_Call,
+    .tp_vectorcall_offset = offsetof(ModuleCallObject, call), .tp_descr_get = cell_get};
 
-/* asked(waiting) -> (64-bit rows, meta, places) if all wait for values of one kind that are one row each; else None */
+/* asked(waiting) -> (64-bit rows, meta, {place: count}) if all wait for values of one kind that are one row each; or None */
 static PyObject *core_asked(CoreObject *c, PyObject *waiting) {
     if (!PyList_CheckExact(waiting) || PyList_GET_SIZE(waiting) == 0) Py_RETURN_NONE;
-    Py_ssize_t n = PyList_GET_SIZE(waiting);
-    PyObject *meta = NULL, *rows = PyByteArray_FromStringAndSize(NULL, n * sizeof(int64_t)), *places = PyList_New(n);
-    if (!rows || !places) { Py_XDECREF(rows); Py_XDECREF(places); return NULL; }
+    Py_ssize_t n = PyList_GET_SIZE(waiting), run = 0;
+    PyObject *meta = NULL, *rows = PyByteArray_FromStringAndSize(NULL, n * sizeof(int64_t)), *places = PyDict_New();
+    if (!rows || !places) goto error;
     for (Py_ssize_t i = 0; i < n; i++) {
         PyObject *request = PyTuple_GET_ITEM(PyList_GET_ITEM(waiting, i), 2);
         LazyObject *x = (LazyObject *)PyTuple_GET_ITEM(request, 1);
@@ -1085,10 +1238,20 @@ static PyObject *core_asked(CoreObject *c, PyObject *waiting) {
         }
         ((int64_t *)PyByteArray_AS_STRING(rows))[i] = c->row_of[x->slot];
         PyObject *place = PyTuple_GET_ITEM(request, 2);
-        Py_INCREF(place);
-        PyList_SET_ITEM(places, i, place);
+        run++;
+        /* the same place has the same tuple (see site_now): one look into the dictionary for many in a row */
+        if (i + 1 < n && PyTuple_GET_ITEM(PyTuple_GET_ITEM(PyList_GET_ITEM(waiting, i + 1), 2), 2) == place) continue;
+        PyObject *before = PyDict_GetItemWithError(places, place);
+        if (!before && PyErr_Occurred()) goto error;
+        PyObject *count = PyLong_FromSsize_t(run + (before ? PyLong_AsSsize_t(before) : 0));
+        if (!count || PyDict_SetItem(places, place, count)) { Py_XDECREF(count); goto error; }
+        Py_DECREF(count);
+        run = 0;
     }
     return Py_BuildValue("(NON)", rows, meta, places);
+error:
+    Py_XDECREF(rows); Py_XDECREF(places);
+    return NULL;
 }
 
 static PyMethodDef core_methods[] = {
@@ -1099,11 +1262,14 @@ static PyMethodDef core_methods[] = {
     {"take", (PyCFunction)core_take, METH_O, NULL}, {"put", (PyCFunction)core_put, METH_VARARGS, NULL},
     {"record", (PyCFunction)(void (*)(void))core_record, METH_FASTCALL, NULL},
     {"call", (PyCFunction)(void (*)(void))core_call, METH_FASTCALL, NULL},
+    {"remember", (PyCFunction)(void (*)(void))core_remember, METH_FASTCALL, NULL},
+    {"resume", (PyCFunction)core_resume, METH_VARARGS, "the examples that have their answers, and these"},
+    {"turn", (PyCFunction)core_turn, METH_NOARGS, "the next of them as (greenlet, answer), or None"},
     {"all_rows", (PyCFunction)core_rows, METH_O, NULL},
     {"one_row", (PyCFunction)(void (*)(void))core_row, METH_FASTCALL, NULL},
     {"parts", (PyCFunction)(void (*)(void))core_parts, METH_FASTCALL, NULL},
     {"sig", (PyCFunction)core_sig, METH_VARARGS, NULL}, {"room", (PyCFunction)core_room, METH_VARARGS, NULL},
-    {"used", (PyCFunction)core_used, METH_O, NULL}, {"place", (PyCFunction)core_place, METH_VARARGS, NULL},
+    {"used", (PyCFunction)core_used, METH_NOARGS, NULL}, {"place", (PyCFunction)core_place, METH_VARARGS, NULL},
     {"row_of", (PyCFunction)core_row_of, METH_O, NULL}, {"plan", (PyCFunction)core_plan, METH_O, NULL}, {NULL}};
 static PyMemberDef core_members[] = {
     {"lane", T_PYSSIZET, offsetof(CoreObject, lane), 0, NULL},
@@ -1134,7 +1300,7 @@ PyMODINIT_FUNC PyInit__core(void) {
     struct { PyObject **to; const char *text; } words[] = {
         {&s_add, "add"}, {&s_sub, "sub"}, {&s_mul, "mul"}, {&s_div, "div"}, {&s_matmul, "matmul"}, {&s_neg, "neg"},
         {&s_read, "read"}, {&s_compare, "_compare"}, {&s_operate, "_operate"}, {&s_truth, "_truth"}, {&s_slow, "_slow"},
-        {&s_stack, "stack"}, {&s_cat, "cat"}, {&s_ops[Py_LT], "lt"}, {&s_ops[Py_LE], "le"}, {&s_ops[Py_EQ], "eq"},
+        {&s_stack, "stack"}, {&s_cat, "cat"}, {&s_switch, "switch"}, {&s_ops[Py_LT], "lt"}, {&s_ops[Py_LE], "le"}, {&s_ops[Py_EQ], "eq"},
         {&s_ops[Py_NE], "ne"}, {&s_ops[Py_GT], "gt"}, {&s_ops[Py_GE], "ge"}};
     for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++)
         if (!(*words[i].to = PyUnicode_InternFromString(words[i].text))) return NULL;

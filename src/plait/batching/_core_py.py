@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from array import array
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from types import MethodType
@@ -106,15 +107,17 @@ class Core(Planner):
         autocast: Callable[[], bool],
         components: Callable[[list[tuple[int, ...]]], list[int]],
         tensor: type,
-        parameter: type,
+        fixed: tuple[type, ...],
     ) -> None:
         super().__init__(components)
         self._tensor = tensor
-        self._parameter = parameter
+        self._fixed = fixed  # types whose objects stand for themselves in a call
+        self._seen: dict[tuple[Any, ...], tuple[Any, ...]] = {}
+        self._turns: Any = iter(())
         self.entries: dict[Any, Entry] = {}
         self.lane = -1
         self.on_node: Callable[[], object] | None = None  # called before each new node
-        self.pause: Any = None  # these six are for the compiled core's short cuts
+        self.pause: Any = None  # these are for the compiled core's short cuts
         self.waiting: Any = None
         self.getcurrent: Any = None
         self.current: Any = None
@@ -149,39 +152,76 @@ class Core(Planner):
             return True
         return type(e) is self._lazy and (e.extra is None or e.extra is self._input)
 
-    def call(self, key: Any, flag: Any, args: tuple[Any, ...], method: bool = False) -> Any:
-        parts: list[Any] = [key, flag, self._grad(), self._autocast()]
-        if parts[3]:
-            return NotImplemented  # under autocast the dtype matters too: not for the quick path
-        lazies: list[Any] = []
-        rest = args
+    def _describe(self, a: Any, parts: list[Any], lazies: list[Any]) -> bool:
+        """Adds one argument: fixed objects as themselves, values by their meta, numbers by type and spelling."""
+        t = type(a)
+        if t is self._lazy:
+            if not self._usable(a):
+                return False
+            lazies.append(a)
+            parts.append(id(a.meta))
+        elif a is None or t is bool or t in self._fixed:
+            parts.append(id(a))
+        elif t is int or t is float:
+            parts.append((t, repr(a)))
+        elif t is tuple or t is list:
+            parts.append((t, len(a)))
+            return all(self._describe(x, parts, lazies) for x in a)
+        else:
+            return False
+        return True
+
+    def _parts(
+        self, key: Any, flag: Any, owner: Any, args: Any, kwargs: Any, lazies: list[Any]
+    ) -> tuple[Any, ...] | None:
+        if self._autocast():
+            return None  # under autocast the dtype matters too: the long way
+        parts: list[Any] = [self._grad(), owner]
+        parts += key if type(key) is tuple else (key,)
+        if type(flag) is tuple and not self._describe(flag, parts, lazies):
+            return None
+        parts.append(None if type(flag) is tuple else flag)
+        if not all(self._describe(a, parts, lazies) for a in args):
+            return None
+        for name, a in kwargs.items() if kwargs else ():
+            parts.append(name)
+            if not self._describe(a, parts, lazies):
+                return None
+        return tuple(parts)
+
+    def call(self, key: Any, flag: Any, args: tuple[Any, ...], method: bool = False, kwargs: Any = None) -> Any:
+        """The results of a call seen before, or NotImplemented."""
+        owner = None
         if method:
-            parts[1] = getattr(args[0], "training", None)
-            parts.append(id(args[0]))
-            rest = args[1:]
-        for a in rest:
-            if self._usable(a):
-                parts.append(a.meta)
-                lazies.append(a)
-            elif type(a) is self._parameter or type(a) is self._tensor:
-                parts += (self._tensor, id(a))
-            elif a is None:
-                parts += (None, None)
-            elif type(a) is float and a != 0.0 and a == a:
-                parts += (float, a)
-            elif type(a) is int or type(a) is bool:
-                parts += (type(a), a)
-            elif (type(a) is tuple or type(a) is list) and len(a) < 8 and all(self._usable(b) for b in a):
-                parts.append(type(a))
-                parts.extend([b.meta for b in a])
-                parts.append(None)
-                lazies.extend(a)
-            else:
-                return NotImplemented
-        if len(parts) > 24:
+            owner, args = args[0], args[1:]
+            flag = getattr(owner, "training", None)
+        lazies: list[Any] = []
+        parts = self._parts(key, flag, owner, args, kwargs, lazies)
+        found = None if parts is None else self._seen.get(parts)
+        if found is None:
             return NotImplemented
-        entry = self.entries.get(tuple(parts))
-        return NotImplemented if entry is None else self.record(entry, lazies)
+        what = found[0]
+        if type(what) is Entry:
+            return self.record(what, lazies)
+        return self._lazy(what.slot, what.meta, self.lane, None)  # a constant: each example gets a handle of its own
+
+    def remember(self, key: Any, flag: Any, owner: Any, args: Any, kwargs: Any, values: Any, found: Any) -> None:
+        """The next such call is found by `call`, if it can be described and depends on these values and no others."""
+        lazies: list[Any] = []
+        parts = self._parts(key, flag, owner, args, kwargs, lazies)
+        if parts is not None and [x.slot for x in lazies] == [x.slot for x in values]:
+            self._seen[parts] = (found, args, kwargs)  # an id means something while its object lives
+
+    def resume(self, waiting: list[Any], answers: list[Any]) -> None:
+        """These examples have their answers."""
+        self._turns = iter(zip(waiting, answers))
+
+    def turn(self) -> Any:
+        """The next of them as (greenlet, answer), or None."""
+        for (lane, g, _), answer in self._turns:
+            self.lane, self.current = lane, g
+            return g, answer
+        return None
 
     def all_rows(self, x: Any) -> Any:
         if not self._usable(x) or not x.meta.lead or x.meta.row is None or (x.meta.tracks and not self._grad()):
@@ -234,7 +274,7 @@ class Core(Planner):
             if kind != "read" or x.meta is not first or self.row_of(x.slot) < 0:
                 return None
         rows = array("q", [self.row_of(x.slot) for _, _, (_, x, _) in waiting])
-        return bytearray(rows.tobytes()), first, [place for _, _, (_, _, place) in waiting]
+        return bytearray(rows.tobytes()), first, Counter(place for _, _, (_, _, place) in waiting)
 
     def has_tensor(self, x: Any) -> bool:
         t = type(x)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from typing import Any
 
 import torch
@@ -216,10 +215,12 @@ SPECIAL: dict[str, Special] = {
 }
 
 _SLOW = frozenset(SPECIAL) | VIEWS | RANDOM | HOST | ALONE | frozenset(REFUSED) | FACTORIES
-FAST: dict[Any, str] = {
-    f: sys.intern(n)  # the compiled core compares some of them by identity
+FAST: dict[Any, Any] = {
+    f: n
     for f, n in CANON.items()
     if n not in _SLOW and n not in SWAPPED and not n.endswith("_") and not n.startswith("_")
 }
+# A factory's result depends on the default dtype as well.
+FAST.update({f: (n, torch.get_default_dtype) for f, n in CANON.items() if n in FACTORIES})
 
 install(FAST, torch_function, OURS, site_key)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Sequence
+from math import prod
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -12,8 +13,9 @@ from torch import Tensor
 
 from plait import _torch as private
 from plait._watch import Asked, BatchWatch
+from plait.batching._hoist import Product, hoist
 from plait.batching._lazy import Lazy
-from plait.batching._meta import Meta, Space, meta_of
+from plait.batching._meta import Meta, Space, meta_of, space_of
 from plait.batching._program import Rows
 from plait.batching._signature import Sig, autocast
 
@@ -21,62 +23,66 @@ if TYPE_CHECKING:
     from plait.batching._runtime import LaneRuntime
 
 
+AHEAD = 1 << 25  # bytes
+
+
 class Arena:
     """All rows of one space, in one tensor that grows; the core hands out the rows."""
 
-    __slots__ = ("buf", "number", "space")
+    __slots__ = ("blank", "buf", "filled", "given", "number", "row_bytes", "size", "space")
 
-    def __init__(self, space: Space, number: int) -> None:
+    def __init__(self, space: Space, number: int, rows: int = 0) -> None:
         self.space = space
-        self.number = number
-        self.buf = torch.empty((0, *space.inner), dtype=space.dtype, device=space.device)
+        self.number = number  # in the core; -1 for rows that it does not know of
+        self.given = 0  # rows at the beginning that were loaded from outside
+        self.blank = 0  # of these, how many from the first on want no gradient
+        self.buf = torch.empty((rows, *space.inner), dtype=space.dtype, device=space.device)
+        self.size = rows
+        self.filled = rows  # rows in use
+        self.row_bytes = max(prod(space.inner), 1) * self.buf.element_size()
 
-    def reserve(self, used: int, kept: int) -> None:
-        """Room for `used` rows, of which `kept` are there already."""
-        if used > self.buf.shape[0]:
-            bigger = torch.empty(
-                (max(used, 2 * self.buf.shape[0], 64), *self.space.inner),
-                dtype=self.space.dtype,
-                device=self.space.device,
-            )
-            kept = min(kept, self.buf.shape[0])
-            bigger[:kept] = self.buf[:kept]
-            self.buf = bigger
+    def reserve(self, used: int) -> None:
+        """Room for `used` rows."""
+        if used > self.size:
+            # On a CPU memory is only taken once it is written, and to move rows later would cost twice.
+            ahead = 8 if self.space.device.type == "cpu" and used * self.row_bytes < AHEAD else 2
+            self.size = max(used, ahead * (self.size or used), 64)
+            old = self.buf
+            self.buf = torch.empty((self.size, *self.space.inner), dtype=self.space.dtype, device=self.space.device)
+            self.buf[: self.filled] = old[: self.filled]
+        self.filled = used
 
 
-class Column:
-    """Where the rows of one argument of a group are: a run, or an index."""
+# Where the rows of one argument of a group are: a run of them, or an index.
+Column = tuple[Arena, int, int, Tensor | None]
 
-    __slots__ = ("count", "index", "space", "start")
 
-    def __init__(self, space: Space, start: int, count: int, index: Tensor | None) -> None:
-        self.space = space
-        self.start = start
-        self.count = count
-        self.index = index
+def take(buf: Tensor, column: Column) -> Tensor:
+    """The rows."""
+    _, start, count, index = column
+    return buf.narrow(0, start, count) if index is None else buf.index_select(0, index)
 
-    def get(self, buf: Tensor) -> Tensor:
-        if self.index is None:
-            return buf[self.start : self.start + self.count]
-        return buf.index_select(0, self.index)
 
-    def add(self, grads: Tensor, g: Tensor) -> None:
-        g = g.reshape(self.count, *self.space.inner)
-        if g._base is grads:  # a gradient passed on as it is
-            g = g.clone()
-        if self.index is None:
-            grads[self.start : self.start + self.count] += g
-        else:
-            grads.index_add_(0, self.index, g)
+def give(grads: Tensor, column: Column, g: Tensor) -> None:
+    """Adds a gradient to the rows."""
+    arena, start, count, index = column
+    if g.dim() != grads.dim() or g.shape[0] != count:
+        g = g.reshape(count, *arena.space.inner)
+    if g._base is grads:  # a gradient passed on as it is
+        g = g.clone()
+    if index is None:
+        grads.narrow(0, start, count).add_(g)
+    else:
+        grads.index_add_(0, index, g)
 
 
 class Step:
-    """One group that has run: what the way back needs."""
+    """One group that has run: what the way back needs. `outs` are (arena, first row, rows)."""
 
     __slots__ = ("columns", "outs", "rows", "saved", "sig")
 
     def __init__(
-        self, sig: Sig, rows: Rows, columns: list[Column], outs: list[tuple[Space, int, int]], saved: Any
+        self, sig: Sig, rows: Rows, columns: list[Column], outs: list[tuple[Arena, int, int]], saved: Any
     ) -> None:
         self.sig = sig
         self.rows = rows
@@ -108,6 +114,8 @@ class Executor:
         self.leaves: list[Leaf] = []
         self.tape: list[Step] = []
         self.autocast = private.autocast_state()
+        self.one_each: dict[int, Rows] = {}  # for groups whose calls have one row each
+        self.products: dict[Any, Product] = {}
         self.alone_slots: list[int] = []  # inputs of calls that ran for one example
         self.live: list[bytearray] | None = None  # rows that a result depends on, if not all do
         self.gathers: dict[tuple[Space, bool], Sig] = {}
@@ -127,7 +135,7 @@ class Executor:
         """New rows of a space, now; the first of them."""
         arena = self.arena(space)
         at = self.rt.core.room(arena.number, rows)
-        arena.reserve(at + rows, at)
+        arena.reserve(at + rows)
         return at  # type: ignore[no-any-return]
 
     def done(self, slot: int) -> bool:
@@ -140,6 +148,16 @@ class Executor:
         row = self.rt.core.row_of(x.slot)
         buf = self.arenas[m.space].buf
         return buf[row : row + m.rows].view(m.shape) if m.lead else buf[row]
+
+    def number(self, value: float, like: Meta) -> int:
+        """The slot of a row that holds this number, in the dtype of `like`."""
+        space = space_of((), like.dtype, like.device)
+        with private.DisableTorchFunction(), torch.no_grad():
+            at = self.room(space, 1)
+            self.arenas[space].buf[at] = value
+        slot: int = self.rt.take(1)
+        self.rt.core.place(slot, at, 1)
+        return slot
 
     def add_leaf(self, t: Tensor, slot: int, meta: Meta) -> None:
         leaf = Leaf(t, slot, meta)
@@ -156,13 +174,23 @@ class Executor:
         for space, leaves in by_space.items():
             total = sum(leaf.meta.rows for leaf in leaves)
             at = self.room(space, total)
+            arena = self.arenas[space]
+            if not at:
+                arena.given = total
+                arena.blank = 0 if any(leaf.meta.tracks for leaf in leaves) else total
             if total:
-                parts = [leaf.tensor.detach() if leaf.meta.lead else leaf.tensor.detach()[None] for leaf in leaves]
-                torch.cat(parts, out=self.arenas[space].buf[at : at + total])
+                parts = [leaf.tensor if leaf.meta.lead else leaf.tensor.unsqueeze(0) for leaf in leaves]
+                torch.cat(parts, out=arena.buf[at : at + total])
             for leaf in leaves:
                 leaf.row = at
                 place(leaf.slot, at, leaf.meta.rows)
                 at += leaf.meta.rows
+
+    def end_forward(self) -> None:
+        """Gives back what only the forward pass needed."""
+        for product in self.products.values():
+            for arena in product.arenas:
+                arena.buf = arena.buf.new_empty((0, *arena.space.inner))
 
     # ------------------------------------------------------------------ running
     def flush(self, slots: Sequence[int], asked: Counter[Asked] | None = None) -> None:
@@ -172,27 +200,30 @@ class Executor:
         with private.DisableTorchFunction(), torch.no_grad():
             if self.pending:
                 self.load()
-            before = [rt.core.used(a.number) for a in self.order]
-            groups, packed = rt.core.plan(slots)
+            groups, packed, sizes = rt.core.plan(slots)
             if not groups:
                 return
             rt.report.flushes += 1
             if rt.watch is not None:
                 rt.watch.flush(asked.total() if asked else 0, asked.most_common(1)[0][0] if asked else None)
-            for a, kept in zip(self.order, before):
-                a.reserve(rt.core.used(a.number), kept)
-            index = torch.frombuffer(packed, dtype=torch.int64) if packed else None
-            if index is not None and rt.device.type != "cpu":
-                index = index.to(rt.device)
+            for arena, used in zip(self.order, rt.core.used()):
+                if used != arena.filled:
+                    arena.reserve(used)
+            pieces: Sequence[Tensor] = ()
+            if packed:
+                index = torch.frombuffer(packed, dtype=torch.int64)
+                pieces = torch.split_with_sizes(index if rt.device.type == "cpu" else index.to(rt.device), sizes)
+            for group in groups:
+                rt.sig_list[group[0]].seen += group[1]
             for group in groups:
                 if rt.watch is None:
-                    self._run(group, index)
+                    self._run(group, pieces)
                 else:
-                    self._run_watched(group, index, rt.watch)
+                    self._run_watched(group, pieces, rt.watch)
 
-    def _run_watched(self, group: Any, index: Tensor | None, watch: BatchWatch) -> None:
+    def _run_watched(self, group: Any, pieces: Sequence[Tensor], watch: BatchWatch) -> None:
         start = time.perf_counter_ns()
-        self._run(group, index)
+        self._run(group, pieces)
         name = self.rt.sig_list[group[0]].name
         watch.group(name, group[1], group[5], group[6], time.perf_counter_ns() - start)
 
@@ -202,46 +233,36 @@ class Executor:
             sig = self.gathers[(space, tracks)] = Sig(len(self.rt.sig_list), "rows", None, [], "gather")
             sig.out_spaces, sig.out_rows, sig.out_tracks = [space], [-1], [tracks]
             self.rt.add_sig(sig)
+            sig.ins = sig.outs  # the same arena
         return sig
 
-    def _run(self, group: Any, index: Tensor | None) -> None:
+    def _run(self, group: Any, pieces: Sequence[Tensor]) -> None:
         number, n, lengths, cols, places, lanes, _ = group
-        sig = self.rt.sig_list[number]
-        self.rt.report.group(sig.name, n)
-        spaces = sig.out_spaces if sig.kind == "gather" else [m[2] for m in sig.in_metas]
-        columns = [
-            Column(space, start, count, None if off is None else index[off : off + count])  # type: ignore[index]
-            for space, (start, count, off) in zip(spaces, cols)
+        rt = self.rt
+        sig = rt.sig_list[number]
+        rt.report.group(sig.name, n)
+        columns: list[Column] = [
+            (arena, start, count, None if piece is None else pieces[piece])
+            for arena, (start, count, piece, _) in zip(sig.ins, cols)
         ]
-        outs = [(space, at, total) for space, (at, total) in zip(sig.out_spaces, places)]
+        outs = [(arena, at, total) for arena, (at, total) in zip(sig.outs, places)]
         if sig.kind == "gather":
-            space, at, total = outs[0]
-            buf = self.arenas[space].buf
-            column = columns[0]
-            if column.index is not None:
-                buf[at : at + total] = buf.index_select(0, column.index)
-            elif total:
-                buf[at : at + total] = buf[column.start : column.start + total]
-            if sig.out_tracks[0]:
-                self.tape.append(Step(sig, Rows(n, None, self.rt.device), columns, outs, None))
+            self._gather(sig, columns, outs)
             return
-        program = sig.program
-        assert program is not None
-        ctx = Rows(n, lengths, self.rt.device)
-        args = []
-        for column, (inner, ragged, space, _) in zip(columns, sig.in_metas):
-            a = column.get(self.arenas[space].buf)
-            if inner != space.inner or ragged:
-                a = a.reshape(ctx.total if ragged else n, *inner)
-            args.append(a)
-        slices: list[Tensor] = []
-        for (space, at, total), v in zip(outs, program.outs):
-            val = program.vals[v]
-            o = self.arenas[space].buf[at : at + total]
-            inner = val.inner
-            if inner != space.inner:
-                o = o.view(ctx.total if val.ragged else n, *inner)
-            slices.append(o)
+        if sig.hoist is not None:
+            done = sig.hoisted or hoist(self, sig)
+            if done is not None and cols[done.column][3] <= done.rows:
+                sig, columns = done.rest, done.columns(columns)
+        if lengths is None:
+            ctx = self.one_each.get(n)
+            if ctx is None:
+                ctx = self.one_each[n] = Rows(n, None, rt.device)
+        else:
+            ctx = Rows(n, lengths, rt.device)
+        args = [take(column[0].buf, column) for column in columns]
+        slices = [arena.buf.narrow(0, at, total) for arena, at, total in outs]
+        if not sig.simple:
+            args, slices = self._shaped(sig, ctx, args, slices)
         try:
             if sig.autocast is False or sig.autocast == self.autocast:
                 saved = self._compute(sig, ctx, args, slices)
@@ -253,6 +274,28 @@ class Executor:
             raise
         if saved is not None:
             self.tape.append(Step(sig, ctx, columns, outs, saved))
+
+    def _gather(self, sig: Sig, columns: list[Column], outs: list[tuple[Arena, int, int]]) -> None:
+        arena, at, total = outs[0]
+        if total:
+            arena.buf[at : at + total] = take(arena.buf, columns[0])
+        if sig.out_tracks[0]:
+            self.tape.append(Step(sig, Rows(total, None, self.rt.device), columns, outs, None))
+
+    def _shaped(
+        self, sig: Sig, ctx: Rows, args: list[Tensor], slices: list[Tensor]
+    ) -> tuple[list[Tensor], list[Tensor]]:
+        """Rows in the shapes that the program works with."""
+        program = sig.program
+        assert program is not None
+        for k, (inner, ragged, space, _) in enumerate(sig.in_metas):
+            if inner != space.inner or ragged:
+                args[k] = args[k].reshape(ctx.total if ragged else ctx.n, *inner)
+        for k, (space, v) in enumerate(zip(sig.out_spaces, program.outs)):
+            val = program.vals[v]
+            if val.inner != space.inner:
+                slices[k] = slices[k].view(ctx.total if val.ragged else ctx.n, *val.inner)
+        return args, slices
 
     def _blame(self, e: Exception, sig: Sig, ctx: Rows, args: list[Tensor], lanes: bytes) -> None:
         """Finds the example whose numbers a group fails on."""
@@ -278,32 +321,32 @@ class Executor:
     def _compute(self, sig: Sig, ctx: Rows, args: list[Tensor], outs: list[Tensor]) -> Any:
         program = sig.program
         assert program is not None
-        tracks = any(sig.out_tracks)
-        if sig.weights is None:
-            sig.weights = [w.detach() for w in sig.shared]
-            for w in sig.shared if tracks else ():
+        weights = sig.weights
+        if weights is None:
+            weights = sig.load_weights()
+            for w in sig.shared if sig.tracks else ():
                 if w.requires_grad:
                     self.shared[id(w)] = w
         if program.compiled is not None:
-            saved = program.compiled.forward(ctx, args, sig.weights, outs)
-            return saved if tracks else None
-        if not tracks:
-            for o, v in zip(outs, program.interpret(ctx, args, sig.weights)):
+            saved = program.compiled.forward(ctx, args, weights, outs)
+            return saved if sig.tracks else None
+        if not sig.tracks:
+            for o, v in zip(outs, program.interpret(ctx, args, weights)):
                 o.copy_(v)
             return None
         with torch.enable_grad():
             leaves = [a.data.requires_grad_(program.vals[v].tracks) for v, a in zip(program.ins, args)]
-            weights = [w.detach().requires_grad_(w.requires_grad) for w in sig.shared]
-            values = program.interpret(ctx, leaves, weights)
+            own = [w.detach().requires_grad_(w.requires_grad) for w in sig.shared]
+            values = program.interpret(ctx, leaves, own)
         for o, v in zip(outs, values):
             o.copy_(v.detach())
-        return leaves, weights, values
+        return leaves, own, values
 
     # ------------------------------------------------------------------ calls that ran for one example at once
     def add_alone(self, outs: list[Any], reals: list[Tensor], lazies: list[Lazy], again: Any) -> list[Any]:
         rt = self.rt
         made: list[Any] = []
-        places: list[tuple[Space, int, int]] = []
+        places: list[tuple[Arena, int, int]] = []
         kept: list[Tensor] = []
         which: list[int] = []
         with private.DisableTorchFunction(), torch.no_grad():
@@ -314,19 +357,21 @@ class Executor:
                 meta = meta_of(tuple(o.shape), o.dtype, o.device, o.requires_grad, 1 if o.dim() == 1 else None)
                 x = Lazy(rt.take(meta.rows), meta, rt.lane, None)
                 at = self.room(meta.space, meta.rows)
+                arena = self.arenas[meta.space]
                 if meta.rows:
-                    self.arenas[meta.space].buf[at : at + meta.rows] = o.detach().reshape(meta.rows, *meta.space.inner)
+                    arena.buf[at : at + meta.rows] = o.detach().reshape(meta.rows, *meta.space.inner)
                 rt.core.place(x.slot, at, meta.rows)
                 made.append(x)
                 if o.requires_grad:
-                    places.append((meta.space, at, meta.rows))
+                    places.append((arena, at, meta.rows))
                     kept.append(o)
                     which.append(k)
             if kept:
                 self.alone_slots += [x.slot + r for x in lazies for r in range(x.meta.rows)]
-                columns = []
-                for _r, x in zip(reals, lazies):
-                    columns.append(Column(x.meta.space, max(rt.core.row_of(x.slot), 0), x.meta.rows, None))
+                columns: list[Column] = [
+                    (self.arenas[x.meta.space], max(rt.core.row_of(x.slot), 0), x.meta.rows, None)
+                    for _, x in zip(reals, lazies)
+                ]
 
                 def rerun(xs: list[Tensor]) -> list[Tensor]:
                     res = again([x.reshape(r.shape) for x, r in zip(xs, reals)])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 from collections import Counter
 from collections.abc import Callable
 from types import MethodType
@@ -82,8 +81,6 @@ class Lanes:
         mode = LaneMode()
         before = local.rt
         depth = private.mode_depth()
-        collecting = gc.isenabled()  # all of it is alive until the end: nothing to look for
-        gc.disable()
         mode.__enter__()  # type: ignore[no-untyped-call]
         self.depth = depth + 1
         local.rt = rt
@@ -108,14 +105,12 @@ class Lanes:
                 local.rt = rt
                 self.resuming, self.waiting = self.waiting, []
                 core.waiting = self.waiting
-                for (i, g, _), answer in zip(self.resuming, answers):
-                    core.lane = i
-                    core.current = g
+                core.resume(self.resuming, answers)
+                while (turn := core.turn()) is not None:  # the compiled core goes from example to example itself
+                    g, answer = turn
                     g.switch(answer)
             return self.results
         finally:
-            if collecting:
-                gc.enable()
             self._close()
             local.rt = before
             rt.pause = lambda request: None
@@ -205,8 +200,12 @@ class Lanes:
         alike = self.rt.core.asked(self.waiting)
         if alike is not None:
             packed, meta, places = alike
-            self.rt.report.sites.update(places)
-            rows = torch.frombuffer(packed, dtype=torch.int64).to(self.rt.device)
+            sites = self.rt.report.sites
+            for place, count in places.items():
+                sites[place] += count
+            rows = torch.frombuffer(packed, dtype=torch.int64)
+            if self.rt.device.type != "cpu":
+                rows = rows.to(self.rt.device)
             return ex.arenas[meta.space].buf.index_select(0, rows).tolist()
         answers: list[Any] = [None] * len(self.waiting)
         rt_row = self.rt.core.row_of

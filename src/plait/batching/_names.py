@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -285,7 +286,7 @@ def _fill_canon() -> None:
             f = getattr(space, n, None)
             if callable(f) and not isinstance(f, type):
                 try:
-                    CANON.setdefault(f, RENAMED.get(n, n))
+                    CANON.setdefault(f, sys.intern(RENAMED.get(n, n)))  # the core knows names by identity
                 except TypeError:
                     continue
     for n in ("add", "sub", "mul", "div"):  # Tensor.__add__ and its like are wrappers of their own

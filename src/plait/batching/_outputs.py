@@ -10,6 +10,7 @@ from torch import Tensor
 
 from plait import _torch as private
 from plait.batching._backward import backward
+from plait.batching._current import uncollected
 from plait.batching._lazy import BatchError, Lazy
 from plait.batching._marks import INPUT, Const
 from plait.batching._meta import Space
@@ -52,10 +53,13 @@ class BatchNode(torch.autograd.Function):
         holder: _Holder = ctx.holder
         if torch.is_grad_enabled():
             return (None, *holder.plain(leaves, gouts))
-        with private.DisableTorchFunction():  # a recording has one node for all of this
-            grads = holder.grads(leaves, gouts, ctx.needs_input_grad[1:])
-        if not private.keep_graph():
-            holder.release()
+        keep = private.keep_graph()
+        try:
+            with uncollected(), private.DisableTorchFunction():  # a recording has one node for all of this
+                grads = holder.grads(leaves, gouts, ctx.needs_input_grad[1:], keep)
+        finally:
+            if not keep:
+                holder.release()
         return (None, *grads)
 
 
@@ -80,7 +84,7 @@ class _Holder:
         self.ex = None
 
     def grads(
-        self, leaves: Sequence[Tensor], gouts: Sequence[Tensor | None], needs: Sequence[bool]
+        self, leaves: Sequence[Tensor], gouts: Sequence[Tensor | None], needs: Sequence[bool], keep: bool
     ) -> list[Tensor | None]:
         ex = self.ex
         assert ex is not None
@@ -89,7 +93,7 @@ class _Holder:
             if g is not None and o.tracks:
                 index, g = o.index, g.reshape(-1, *o.space.inner)
                 seeds.append((o.space, index, g) if o.live is None else (o.space, index[o.live], g[o.live]))
-        rows, shared = backward(ex, seeds)
+        rows, shared = backward(ex, seeds, keep)
         res: list[Tensor | None] = []
         for t, key, need in zip(leaves, self.order, needs):
             if not need:

@@ -75,8 +75,9 @@ class Planner:
         self._used[space] += rows
         return at
 
-    def used(self, space: int) -> int:
-        return self._used[space] if space < len(self._used) else 0
+    def used(self) -> list[int]:
+        """Rows in use, for each space."""
+        return self._used
 
     def place(self, slot: int, row: int, count: int) -> None:
         self._row_of[slot : slot + count] = range(row, row + count)
@@ -108,7 +109,7 @@ class Planner:
             todo += self._feeds(node)
         return sorted(want)
 
-    def plan(self, slots: Sequence[int]) -> tuple[list[Any], bytearray]:
+    def plan(self, slots: Sequence[int]) -> tuple[list[Any], bytearray, list[int]]:
         """Groups of nodes that the slots need, in an order that respects every dependency.
 
         Signatures that feed one another in a circle (a loop, a recursion) run wave by wave; everything else waits
@@ -141,14 +142,15 @@ class Planner:
         order = [buckets[b] for b in sorted(buckets)]
         self._by_use(order, own, feeds)
         index = array("q")
+        sizes: list[int] = []
         groups = [
-            (*self._lay_out([own[k] for k in group], index), array("i", [ids[k] for k in group]).tobytes())
+            (*self._lay_out([own[k] for k in group], index, sizes), array("i", [ids[k] for k in group]).tobytes())
             for group in order
         ]
         for i in ids:
             self._past[i] = self._nodes[i]
             self._nodes[i] = None
-        return groups, bytearray(index.tobytes())
+        return groups, bytearray(index.tobytes()), sizes
 
     def reach(self, slots: Sequence[int]) -> list[bytearray]:
         """For each space a byte per row: whether a gradient can come from these slots to the value of the row."""
@@ -187,11 +189,11 @@ class Planner:
                     if p >= 0:
                         want[p] = min(want[p], (g, pos, j) if gather else (g, j, pos))
 
-    def _lay_out(self, nodes: list[Node], index: array[int]) -> Any:
+    def _lay_out(self, nodes: list[Node], index: array[int], sizes: list[int]) -> Any:
         sig = self._sigs[nodes[0][0]]
         row_of = self._row_of
         lengths = [node[1] for node in nodes] if sig.ragged or sig.gather else None
-        cols = []
+        cols: list[tuple[int, int, int | None, int]] = []
         for j in range(1 if sig.gather else len(sig.in_rows)):
             rows: list[int] = []
             for node in nodes:
@@ -203,11 +205,13 @@ class Planner:
                 n = node[1] if sig.in_rows[j] < 0 else sig.in_rows[j]
                 first = row_of[ins[j]]
                 rows.extend(range(first, first + n))
+            end = max(rows) + 1 if rows else 0
             if not rows or rows == list(range(rows[0], rows[0] + len(rows))):
-                cols.append((rows[0] if rows else 0, len(rows), None))
+                cols.append((rows[0] if rows else 0, len(rows), None, end))
             else:
-                cols.append((0, len(rows), len(index)))  # type: ignore[arg-type]
+                cols.append((0, len(rows), len(sizes), end))
                 index.extend(rows)
+                sizes.append(len(rows))
         outs = []
         for o, space in enumerate(sig.out_spaces):
             first = row = self._used[space]

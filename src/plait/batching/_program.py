@@ -97,6 +97,7 @@ class Program:
     ragged: bool = False
     compiled: Any = None
     alone: list[str] = field(default_factory=list)
+    hoist: Any = None  # see `_hoist`
 
     def interpret(self, rows: Rows, args: Sequence[Tensor], shared: Sequence[Tensor]) -> list[Tensor]:
         """The plain form: torch calls one after the other, differentiable by autograd as often as one likes."""

@@ -10,6 +10,7 @@ from torch import Tensor
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from plait import _torch as private
+from plait.batching._execute import take
 from plait.batching._meta import Space
 
 if TYPE_CHECKING:
@@ -19,7 +20,10 @@ if TYPE_CHECKING:
 def replay(ex: Executor, leaves: Mapping[int, Tensor], outputs: Sequence[Any]) -> list[Tensor]:
     """The outputs as differentiable functions of `leaves` (by id of the tensor that the run used)."""
     with private.DisableTorchFunction(), torch.enable_grad(), sdpa_kernel(SDPBackend.MATH):
-        rows: dict[Space, Tensor] = {s: a.buf[: ex.rt.core.used(a.number)].detach() for s, a in ex.arenas.items()}
+        rows: dict[Space, Tensor] = {
+            s: a.buf[: a.filled].detach() if len(a.buf) >= a.filled else a.buf.new_empty((a.filled, *s.inner))
+            for s, a in ex.arenas.items()  # what is not there any more is computed again
+        }
         for leaf in ex.leaves:
             t = leaves.get(id(leaf.tensor))
             if t is not None and leaf.meta.rows:
@@ -38,7 +42,7 @@ def _rows(x: Tensor, o: Any) -> Tensor:
 
 
 def _step(step: Any, rows: dict[Space, Tensor], leaves: Mapping[int, Tensor]) -> None:
-    args = [c.get(rows[c.space]) for c in step.columns]
+    args = [take(rows[c[0].space], c) for c in step.columns]
     sig = step.sig
     if sig.kind == "gather":
         outs = [args[0]]
@@ -52,7 +56,8 @@ def _step(step: Any, rows: dict[Space, Tensor], leaves: Mapping[int, Tensor]) ->
         ]
         shared = [leaves.get(id(w), w) for w in sig.shared]
         outs = sig.replay(step.rows, xs, shared)
-    for (space, at, k), o in zip(step.outs, outs):
+    for (arena, at, k), o in zip(step.outs, outs):
         if k:
+            space = arena.space
             index = torch.arange(at, at + k, device=space.device)
             rows[space] = rows[space].index_copy(0, index, o.reshape(k, *space.inner))

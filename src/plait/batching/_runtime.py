@@ -11,7 +11,8 @@ from torch import Tensor, nn
 from plait import _torch as private
 from plait._watch import BatchWatch
 from plait.batching._alone import alone
-from plait.batching._build import LaneRows, build, fast_key
+from plait.batching._build import LaneRows, build
+from plait.batching._cells import defer_met
 from plait.batching._constants import const, shared_call
 from plait.batching._core_choice import Core, Entry
 from plait.batching._current import Runtime
@@ -46,6 +47,10 @@ WEIGHTS: dict[str, frozenset[int]] = {
     "bilinear": frozenset({2, 3}),
 }
 ALL = frozenset(range(32))
+NUMBERED = frozenset({"add", "sub", "mul", "div"})
+NUMBERED_DTYPES = (torch.float32, torch.float64)  # in others a Python number is more exact than a tensor of the dtype
+FEW = 3  # numbers that have a kind of call each
+FIXED = (nn.Parameter, Tensor, str, torch.dtype, torch.device, torch.layout, torch.memory_format)  # known by identity
 DATA_FIRST = frozenset(
     {
         "cat",
@@ -84,7 +89,7 @@ class LaneRuntime(Runtime, LaneRows):
     """The runtime of one call of a batched function."""
 
     def __init__(self, report: Report, randomness: str, device: torch.device, names: Callable[[Tensor], str]) -> None:
-        self.core = Core(Lazy, INPUT, torch.is_grad_enabled, private.is_autocast_on, components, Tensor, nn.Parameter)
+        self.core = Core(Lazy, INPUT, torch.is_grad_enabled, private.is_autocast_on, components, Tensor, FIXED)
         super().__init__()
         self.report = report
         self.randomness = randomness
@@ -104,6 +109,8 @@ class LaneRuntime(Runtime, LaneRows):
         self.random_calls: dict[int, int] = {}
         self.viewed: set[int] = set()
         self.module_kinds: dict[Any, str] = {}
+        self.numbers: dict[Any, dict[float, int | None]] = {}  # Python numbers that ops were called with
+        self.deferred: set[type] = set()  # classes of modules whose calls come to `_cells` first
         self.seed = 0
         self.pause: Callable[[Any], Any] = lambda request: None
         self.watch: BatchWatch | None = None
@@ -113,6 +120,10 @@ class LaneRuntime(Runtime, LaneRows):
     shared_call = shared_call
     alone = alone
     random = random_call
+
+    def close(self) -> None:
+        """Lets go of the executor, which knows the runtime: without that circle, memory is given back at once."""
+        del self.exec
 
     @property
     def lane(self) -> int:
@@ -125,10 +136,11 @@ class LaneRuntime(Runtime, LaneRows):
 
     # ------------------------------------------------------------------ pure calls
     def emit(self, name: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        if not kwargs:
-            res = self.core.call(name, None, args)
-            if res is not NotImplemented:
-                return res
+        res = self.core.call(name, None, args, False, kwargs)
+        if res is not NotImplemented:
+            return res
+        if name in NUMBERED and len(args) == 2 and not kwargs:
+            args = self._numbered(name, *args)
         if name == "cat" or name == "stack":
             joined = join(self, name, args, kwargs)
             if joined is not None:
@@ -155,11 +167,27 @@ class LaneRuntime(Runtime, LaneRows):
         entry = self.entries.get(frozen)
         if entry is None:
             entry = self.entries[frozen] = build(self, name, args, kwargs, ins, shared, frozen)
-        if not kwargs:
-            fast = fast_key(name, None, args, None, shared)
-            if fast is not None:
-                self.entries[fast] = entry
+            defer_met(self)
+        self.core.remember(name, None, None, args, kwargs, ins, entry)
         return self.record(entry, ins)
+
+    def _numbered(self, name: str, x: Any, y: Any) -> tuple[Any, Any]:
+        """`x + 1`, `x + 2`, `x + 3`, ...: one call with the number as a row, in place of one kind of call for each."""
+        number, value = (x, y) if type(y) is Lazy else (y, x)
+        t = type(number)
+        if (t is not int and t is not float) or type(value) is not Lazy or type(value.extra) is Const:
+            return x, y
+        meta = value.meta
+        if meta.dtype not in NUMBERED_DTYPES or (name == "div" and self.device.type != "cpu"):
+            return x, y
+        seen = self.numbers.setdefault((name, value is x, meta), {})
+        if number not in seen:
+            seen[number] = None if len(seen) < FEW else self.exec.number(number, meta)
+        slot = seen[number]
+        if slot is None:
+            return x, y
+        handle = Lazy(slot, meta_of((), meta.dtype, meta.device, False), self.lane, None)
+        return (value, handle) if value is x else (handle, value)
 
     def _scan(self, a: Any, key: list[Any], ins: list[Lazy], weight: bool) -> bool:
         """Adds one argument to the key and its values to `ins`; True if it depends on the example."""
@@ -222,6 +250,9 @@ class LaneRuntime(Runtime, LaneRows):
         spaces = tuple([self.space_id(s) for s in sig.out_spaces])
         number = self.core.sig(int(sig.kind == "gather"), int(sig.ragged), ins, tuple(sig.out_rows), spaces)
         assert number == sig.index == len(self.sig_list)
+        sig.ready(
+            [self.exec.arena(space) for _, _, space, _ in sig.in_metas], [self.exec.arena(s) for s in sig.out_spaces]
+        )
         self.sig_list.append(sig)
         self.report.kinds[sig.name] += 1
 

@@ -27,16 +27,23 @@ class Sig:
 
     __slots__ = (
         "autocast",
+        "hoist",
+        "hoisted",
         "in_metas",
         "index",
+        "ins",
         "kind",
         "name",
         "out_rows",
         "out_spaces",
         "out_tracks",
+        "outs",
         "program",
         "ragged",
+        "seen",
         "shared",
+        "simple",
+        "tracks",
         "weights",
     )
 
@@ -54,7 +61,32 @@ class Sig:
         self.out_spaces: list[Any] = []
         self.out_rows: list[int] = []  # rows per example, or -1 for ragged
         self.out_tracks: list[bool] = []
-        self.weights: list[Tensor] | None = None  # the shared tensors without their autograd history
+        self.weights: list[Any] | None = None  # see `ready`
+        self.ins: list[Any] = []  # arenas that the inputs' rows are in
+        self.outs: list[Any] = []
+        self.simple = False  # rows go in and come out as they are
+        self.tracks = False
+        self.hoist: Any = None  # what of the program depends on one input alone, if that is worth a call of its own
+        self.hoisted: Any = None  # ... once it has been made
+        self.seen = 0  # calls that have run
+
+    def ready(self, ins: list[Any], outs: list[Any]) -> None:
+        """Everything is known: the arenas, and from the program what the executor asks for each group."""
+        self.ins, self.outs = ins, outs
+        self.tracks = any(self.out_tracks)
+        p = self.program
+        if p is not None:
+            self.simple = not any(
+                ragged or inner != space.inner for inner, ragged, space, _ in self.in_metas
+            ) and not any(
+                p.vals[v].ragged or p.vals[v].inner != space.inner for v, space in zip(p.outs, self.out_spaces)
+            )
+
+    def load_weights(self) -> list[Any]:
+        """The shared tensors without their autograd history, and after them each matrix transposed."""
+        plain = [w.detach() for w in self.shared]
+        self.weights = [*plain, *[w.t() if w.dim() == 2 else None for w in plain]]
+        return self.weights
 
     def replay(self, rows: Rows, args: list[Tensor], shared: list[Tensor]) -> list[Tensor]:
         """The call through plain autograd."""

@@ -190,6 +190,9 @@ class Tracer(_current.Runtime):
                 raise NoRule
         else:
             inner = shape
+        made = next((i for i in reversed(self.code) if x.slot in i.outs), None)
+        if made is not None and made.op == "reshape" and self.vals[made.ins[0]].inner == inner:
+            return self.same(made.ins[0], x)  # there and back
         if inner == v.inner:
             return self.op("alias", lambda a: a, [x], [(shape, v.dtype)], ragged=v.ragged)[0]
         return self.op(
@@ -200,6 +203,12 @@ class Tracer(_current.Runtime):
             (inner,),
             ragged=v.ragged,
         )[0]
+
+    def same(self, slot: int, like: Lazy) -> Lazy:
+        """Another name of a value that is there."""
+        v = self.vals[slot]
+        meta = meta_of(v.shape, v.dtype, like.meta.device, v.tracks, int(v.ragged) if v.ragged else None)
+        return Lazy(slot, meta, -1, None)
 
     def align(self, x: Lazy, rank: int) -> Lazy:
         """The same value with ones in front of its inner shape, up to `rank` inner dimensions."""

@@ -25,7 +25,7 @@ Kwargs = dict[str, Any]
 
 # ---------------------------------------------------------------------- recurrent networks
 def call_rnn(rt: LaneRuntime, m: nn.RNNBase, args: Args, kwargs: Kwargs) -> Any:
-    from plait.batching._build import _entry, _lazies_metas, _other_length, fast_key
+    from plait.batching._build import entry_of, other_length, traced_of
 
     if not kwargs:
         seen = rt.core.call((m, "rnn"), m.training, args)
@@ -75,7 +75,7 @@ def call_rnn(rt: LaneRuntime, m: nn.RNNBase, args: Args, kwargs: Kwargs) -> Any:
     length = ins[0].meta.rows
     family = ("ragged", ins[0].meta.space, ins[0].meta.tracks, *(k for k in key if k is not ins[0].meta))
     if entry is None and family in rt.families:
-        entry = rt.entries[frozen] = _other_length(rt.families[family], length)
+        entry = rt.entries[frozen] = other_length(rt.families[family], length)
     if entry is None:
         t = Tracer(rt.device)
         syms = [t.symbol(ins[0].meta, True)] + [t.symbol(s.meta, False) for s in ins[1:]]
@@ -95,13 +95,11 @@ def call_rnn(rt: LaneRuntime, m: nn.RNNBase, args: Args, kwargs: Kwargs) -> Any:
         )
         t.vals[res[0].slot].ragged = True
         out: Any = (res[0], (res[1], res[2])) if cfg.mode == "LSTM" else (res[0], res[1])
-        entry = _entry(rt, type(m).__name__, t, t.finish(syms, res), out, length, ins)
-        rt.entries[frozen] = entry
-        rt.families[family] = (entry, [True] + [False] * (len(res) - 1), _lazies_metas(t, out), out)
+        traced = traced_of(t, t.finish(syms, res), out, length)
+        entry = rt.entries[frozen] = entry_of(rt, type(m).__name__, traced, ins)
+        rt.families[family] = entry, traced
     if where is None and not kwargs:
-        fast = fast_key((m, "rnn"), m.training, args)
-        if fast is not None:
-            rt.entries[fast] = entry
+        rt.core.remember((m, "rnn"), m.training, None, args, kwargs, ins, entry)
     y, last = rt.record(entry, ins)
     if where is not None:
         y = y.unsqueeze(where)

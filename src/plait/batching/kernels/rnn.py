@@ -177,29 +177,26 @@ class Direction:
         d = torch.empty_like(self.a)
         d2 = torch.empty_like(self.a) if cfg.mode == "GRU" else d
         whh = self.w[1]
-        dh = gh.new_zeros(0, k)
-        dc = gh.new_zeros(0, k)
+        # All examples' states, longest first: those whose last step is still to come wait at the end.
+        state = gl.clone() if gl is not None else gh.new_zeros(sizes[0], k)
+        cell = gc.clone() if gc is not None else gh.new_zeros(sizes[0], k) if cfg.mode == "LSTM" else None
         for t in range(len(sizes) - 1, -1, -1):
-            m, n = sizes[t], dh.shape[0]
-            if n < m:  # examples whose last step this is join in
-                dh = torch.cat([dh, gl[n:m] if gl is not None else gh.new_zeros(m - n, k)])
-                if cfg.mode == "LSTM":
-                    dc = torch.cat([dc, gc[n:m] if gc is not None else gh.new_zeros(m - n, k)])
             s = slice(off[t], off[t + 1])
-            dh = dh + gh[s]
+            dh = state[: sizes[t]].add_(gh[s])
             a, ds = self.a[s], d[s]
             hp = self._prev(t, self.h, self.h0)
-            if cfg.mode == "LSTM":
-                dc = step_back_lstm(a, ds, k, self.tc[s], self._prev(t, self.c, self.c0), dh, dc)
-                dh = ds @ whh
-            elif cfg.mode == "GRU":
-                dh = self._gru_back(a, ds, d2[s], self.gh[s], hp, dh)
+            if cfg.mode == "GRU":
+                dh.copy_(self._gru_back(a, ds, d2[s], self.gh[s], hp, dh))
+                continue
+            if cell is not None:
+                dc = cell[: sizes[t]]
+                dc.copy_(step_back_lstm(a, ds, k, self.tc[s], self._prev(t, self.c, self.c0), dh, dc))
+            elif cfg.mode == "RNN_TANH":
+                aten.tanh_backward.grad_input(dh, a, grad_input=ds)
             else:
-                if cfg.mode == "RNN_TANH":
-                    aten.tanh_backward.grad_input(dh, a, grad_input=ds)
-                else:
-                    aten.threshold_backward.grad_input(dh, a, 0, grad_input=ds)
-                dh = ds @ whh
+                aten.threshold_backward.grad_input(dh, a, 0, grad_input=ds)
+            if t or self.h0 is not None:
+                torch.mm(ds, whh, out=dh)
         if cfg.bias and cfg.mode != "GRU":
             db = d.sum(0)
             for b in real[2:4]:
@@ -208,25 +205,14 @@ class Direction:
             acc.linear(real[0], None, d, self.x)
         else:
             acc.linear(real[0], real[2] if cfg.bias else None, d, self.x)
-        prev = [self._prev(t, self.h, self.h0) for t in range(len(sizes))]
-        if prev[0] is None:
-            if cfg.mode == "GRU" and cfg.bias and real[3].requires_grad:
-                acc.add(real[3], d2[: off[1]].sum(0))
-            if len(sizes) > 1:
-                acc.linear(
-                    real[1],
-                    real[3] if cfg.mode == "GRU" and cfg.bias else None,
-                    d2[off[1] :],
-                    torch.cat([p for p in prev if p is not None]),
-                )
-        else:
-            acc.linear(
-                real[1],
-                real[3] if cfg.mode == "GRU" and cfg.bias else None,
-                d2,
-                torch.cat([p for p in prev if p is not None]),
-            )
-        return (d @ self.w[0] if need_x else None), dh, dc if cfg.mode == "LSTM" else None
+        for t in range(len(sizes)):
+            ds, hp = d2[off[t] : off[t + 1]], self._prev(t, self.h, self.h0)
+            bias = real[3] if cfg.mode == "GRU" and cfg.bias else None
+            if hp is not None:
+                acc.linear(real[1], bias, ds, hp)
+            elif bias is not None and bias.requires_grad:
+                acc.add(bias, ds.sum(0))
+        return (d @ self.w[0] if need_x else None), state, cell
 
     def _gru_back(self, a: Tensor, d: Tensor, d2: Tensor, gh: Tensor, hp: Tensor | None, dh: Tensor) -> Tensor:
         k = self.cfg.hidden
@@ -245,9 +231,10 @@ class Direction:
 class RNNKernel:
     """Forward and backward of a whole module call, in the interface of a compiled program."""
 
-    def __init__(self, cfg: Config, has_state: bool) -> None:
+    def __init__(self, cfg: Config, has_state: bool, tracks: bool) -> None:
         self.cfg = cfg
         self.has_state = has_state
+        self.tracks = tracks  # the sequences want a gradient
 
     def _shapes(self, ctx: Rows) -> list[tuple[int, ...]]:
         state = (ctx.n, self.cfg.layers * self.cfg.directions, self.cfg.hidden)
@@ -279,14 +266,15 @@ class RNNKernel:
                     init[1] if len(init) > 1 else None,
                 )
                 runs.append(run)
-                y = x.new_empty(x.shape[0], k)
-                y.index_copy_(0, rows, run.h)
-                parts.append(y)
+                if layer == cfg.layers - 1:
+                    outs[0][:, j * k : (j + 1) * k].index_copy_(0, rows, run.h)
+                else:
+                    parts.append(x.new_empty(x.shape[0], k).index_copy_(0, rows, run.h))
                 outs[1][:, at] = run.h.index_select(0, tm.last)
                 if cfg.mode == "LSTM":
                     outs[2][:, at] = run.c.index_select(0, tm.last)
-            x = parts[0] if len(parts) == 1 else torch.cat(parts, 1)
-        outs[0].copy_(x)
+            if parts:
+                x = parts[0] if len(parts) == 1 else torch.cat(parts, 1)
         return tm, runs
 
     def backward(
@@ -316,20 +304,20 @@ class RNNKernel:
                 gl = gouts[1][:, at].index_select(0, tm.order)
                 gc = gouts[2][:, at].index_select(0, tm.order) if cfg.mode == "LSTM" else None
                 part = g[:, j * k : (j + 1) * k].index_select(0, rows)
-                dx, dh, dc = runs[at].backward(part, gl, gc, True, acc, real[at * cfg.per : (at + 1) * cfg.per])
-                assert dx is not None
-                back = torch.empty_like(dx)
-                back.index_copy_(0, rows, dx)
-                gx = back if gx is None else gx + back
+                need = layer > 0 or self.tracks
+                dx, dh, dc = runs[at].backward(part, gl, gc, need, acc, real[at * cfg.per : (at + 1) * cfg.per])
+                if dx is not None:
+                    back = torch.empty_like(dx).index_copy_(0, rows, dx)
+                    gx = back if gx is None else gx + back
                 if self.has_state:
                     for s, v in zip(gstates, (dh, dc)):
                         if v is not None:
                             u = torch.empty_like(v)
                             u.index_copy_(0, tm.order, v)
                             s.append(u)
-            assert gx is not None
-            g = gx
-        res: list[Tensor | None] = [g]
+            if gx is not None:
+                g = gx
+        res: list[Tensor | None] = [g if self.tracks else None]
         if self.has_state:
             for s in gstates[: 2 if cfg.mode == "LSTM" else 1]:
                 # filled from the last layer to the first, directions in order

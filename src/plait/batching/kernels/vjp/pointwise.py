@@ -135,7 +135,11 @@ def unary(name: str, back: str, into: str | None = None) -> None:
     def forward(w: Writer, i: Instr) -> None:
         if len(i.ins) != 1 or i.consts[-1] is not None:
             raise Unsupported
-        w.set(i.outs[0], f"torch.{name}", w.use(i.ins[0]), out=name != "relu")
+        o, x = i.outs[0], w.use(i.ins[0])
+        if name == "relu" and o in w.out_of:  # which has no form that writes into given memory
+            w.set(o, "torch.clamp_min", f"{x}, 0")
+        else:
+            w.set(o, f"torch.{name}", x)
 
     def backward(w: Writer, i: Instr) -> None:
         names = {"g": w.grad(i.outs[0]), "x": w.name(i.ins[0]), "y": f"v{i.outs[0]}"}

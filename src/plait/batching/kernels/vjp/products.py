@@ -28,11 +28,11 @@ def _linear(w: Writer, i: Instr) -> None:
         return
     users = w.users.get(o, [])
     if bias is None and w.single(o) and users[0].op == "add" and w.later(users[0], o):
-        w.delayed[o] = ("mm", w.use(x), f"W[{~k}].t()")
+        w.delayed[o] = ("mm", w.use(x), f"{w.transposed(k)}")
     elif bias is None:
-        w.set(o, "mm", f"{w.use(x)}, W[{~k}].t()")
+        w.set(o, "mm", f"{w.use(x)}, {w.transposed(k)}")
     else:
-        w.set(o, "addmm", f"{w.name(bias)}, {w.use(x)}, W[{~k}].t()")
+        w.set(o, "addmm", f"{w.name(bias)}, {w.use(x)}, {w.transposed(k)}")
 
 
 def _linear_back(w: Writer, i: Instr) -> None:
@@ -73,7 +73,7 @@ def _matmul_w_back(w: Writer, i: Instr) -> None:
     g = w.grad(i.outs[0])
     x, k = i.ins
     w.bwd.append(f"acc.matmul(S[{~k}], {g}, {w.name(x)})")
-    w.give(x, f"mm({g}, W[{~k}].t())")
+    w.give(x, f"mm({g}, {w.transposed(k)})")
 
 
 RULES["matmul_w"] = Rule(_matmul_w, _matmul_w_back)

@@ -138,11 +138,11 @@ def _physical(step: Step, gouts: list[Any]) -> list[Any]:
 
 
 class Pairs:
-    """Gradients of a product and its inputs, whose own product is the gradient of a weight: taken by the thousand rows,
+    """Gradients of a product and its inputs, whose own product is the gradient of a weight: taken by the hundred rows,
     since one product of many rows is much faster than many of few, and all of them at once would have to be kept."""
 
     __slots__ = ("bias", "ds", "of_bias", "of_weight", "rows", "transposed", "weight", "xs")
-    ROWS = 1024
+    ROWS = 512
 
     def __init__(self, weight: Tensor, bias: Tensor | None, transposed: bool) -> None:
         self.weight = weight

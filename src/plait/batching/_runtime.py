@@ -109,7 +109,7 @@ class LaneRuntime(Runtime, LaneRows):
         self.random_calls: dict[int, int] = {}
         self.viewed: set[int] = set()
         self.module_kinds: dict[Any, str] = {}
-        self.numbers: dict[Any, dict[float, int | None]] = {}  # Python numbers that ops were called with
+        self.numbers: dict[Any, dict[Any, int | None]] = {}  # Python numbers that ops were called with
         self.deferred: set[type] = set()  # classes of modules whose calls come to `_cells` first
         self.seed = 0
         self.pause: Callable[[Any], Any] = lambda request: None
@@ -181,9 +181,10 @@ class LaneRuntime(Runtime, LaneRows):
         if meta.dtype not in NUMBERED_DTYPES or (name == "div" and self.device.type != "cpu"):
             return x, y
         seen = self.numbers.setdefault((name, value is x, meta), {})
-        if number not in seen:
-            seen[number] = None if len(seen) < FEW else self.exec.number(number, meta)
-        slot = seen[number]
+        key = scalar_key(number)
+        if key not in seen:
+            seen[key] = None if len(seen) < FEW else self.exec.number(number, meta)
+        slot = seen[key]
         if slot is None:
             return x, y
         handle = Lazy(slot, meta_of((), meta.dtype, meta.device, False), self.lane, None)

@@ -12,7 +12,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 import plait
-from plait.batching import _cells, _execute, _known
+from plait.batching import _deferred, _execute, _known
 from plait.batching._current import local
 from plait.testing import check_batch
 
@@ -172,8 +172,8 @@ def test_memory_is_given_back_without_a_search_for_cycles(monkeypatch: pytest.Mo
 # ---------------------------------------------------------------------- modules that nobody could see beforehand
 def test_a_module_found_on_the_way_is_deferred_too(monkeypatch: pytest.MonkeyPatch) -> None:
     met: list[type] = []
-    defer = _cells._defer
-    monkeypatch.setattr(_cells, "_defer", lambda classes: (met.extend(classes), defer(classes)))
+    defer = _deferred._defer
+    monkeypatch.setattr(_deferred, "_defer", lambda classes: (met.extend(classes), defer(classes)))
     table = {"a": [nn.Linear(4, 4)]}
 
     def f(x: Tensor) -> Tensor:

@@ -212,7 +212,7 @@ def _run(func: Callable[..., Any], options: Options, report: Report, given: Spre
 
 
 def run_lanes(rt: LaneRuntime, func: Callable[..., Any], given: Spread) -> list[Any]:
-    from plait.batching._cells import modules_deferred
+    from plait.batching._deferred import modules_deferred
 
     calls = [given.call(rt, i) for i in range(given.count)]
     with modules_deferred(rt, func):

@@ -12,10 +12,10 @@ from plait import _torch as private
 from plait._watch import BatchWatch
 from plait.batching._alone import alone
 from plait.batching._build import LaneRows, build
-from plait.batching._cells import defer_met
 from plait.batching._constants import const, shared_call
 from plait.batching._core_choice import Core, Entry
 from plait.batching._current import Runtime
+from plait.batching._deferred import defer_met
 from plait.batching._execute import Executor
 from plait.batching._lazy import Lazy
 from plait.batching._marks import INPUT, Const

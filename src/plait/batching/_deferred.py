@@ -1,0 +1,153 @@
+"""Calls of torch.nn's known modules pass by here first while lanes run; what such a module must not keep."""
+
+from __future__ import annotations
+
+import dis
+import sys
+import threading
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from torch import nn
+
+from plait.batching._cells import PURE, call_module
+from plait.batching._core_choice import ModuleCall
+from plait.batching._current import local
+from plait.batching._lazy import BatchError, Lazy
+from plait.batching.kernels.modules import RAGGED_MODULES
+
+if TYPE_CHECKING:
+    from plait.batching._runtime import LaneRuntime
+
+_CLASSES: frozenset[type] = PURE | {nn.Sequential} | RAGGED_MODULES.keys()
+_lock = threading.Lock()
+_users: Counter[type] = Counter()
+_saved: dict[type, Any] = {}
+
+
+def _defer(classes: Iterable[type]) -> None:
+    with _lock:
+        for cls in classes:
+            if not _users[cls]:
+                _saved[cls] = cls.__dict__.get("__call__")
+                cls.__call__ = _CALL  # type: ignore[method-assign]
+            _users[cls] += 1
+
+
+def _release(classes: Iterable[type]) -> None:
+    with _lock:
+        for cls in classes:
+            _users[cls] -= 1
+            if not _users[cls]:
+                call = _saved.pop(cls)
+                if call is None:
+                    del cls.__call__
+                else:
+                    cls.__call__ = call  # type: ignore[method-assign]
+
+
+@contextmanager
+def modules_deferred(rt: LaneRuntime, func: Any) -> Iterator[None]:
+    """While a batch runs, calls of torch.nn's known modules pass by here first (lanes only).
+
+    Only the classes of modules that the function reaches get a `__call__`, those that need it most, and those that are
+    met on the way (`defer_met`): each costs ten microseconds both ways, because Python then forgets what it has cached
+    of the class. On `nn.Module` itself it would cost half a millisecond.
+    """
+    modules = [m for f in _reachable(func) for m in f.modules()]
+    rt.deferred = {type(m) for m in modules} & _CLASSES | set(RAGGED_MODULES)
+    _defer(rt.deferred)
+    kept = [(m, dict(m.__dict__), dict(m._buffers)) for m in modules]
+    try:
+        yield
+        _check_state(kept)
+    finally:
+        _restore(kept)
+        _release(rt.deferred)
+
+
+def defer_met(rt: LaneRuntime) -> None:
+    """A call that is new came out of a module that nobody knew of: from now on its class is deferred too."""
+    frame: Any = sys._getframe(1)
+    for _ in range(12):
+        if frame.f_code.co_name == "forward":
+            cls = type(frame.f_locals.get("self"))
+            if cls in _CLASSES and cls not in rt.deferred:
+                rt.deferred.add(cls)
+                _defer((cls,))
+        if frame.f_back is None:
+            return
+        frame = frame.f_back
+
+
+def _reachable(func: Any) -> list[nn.Module]:
+    from plait.batching._api import _modules
+
+    return _modules(func)
+
+
+def _kept_lazy(m: nn.Module) -> tuple[str, int] | None:
+    """An attribute that holds an example's value, and the example."""
+    for d in (m.__dict__, m._buffers):
+        for name, v in d.items():
+            for x in v if type(v) in (list, tuple) else (v,):  # type: ignore[union-attr]
+                if type(x) is Lazy:
+                    return name, x.lane
+    return None
+
+
+def _stored_at(m: nn.Module, name: str) -> str:
+    """Where the module's own code sets the attribute, as `file:line, `."""
+    for f in vars(type(m)).values():
+        code = getattr(f, "__code__", None)
+        if code is not None and code.co_name != "__init__":
+            for i in dis.get_instructions(code):
+                if i.opname == "STORE_ATTR" and i.argval == name and i.positions is not None:
+                    return f"{code.co_filename}:{i.positions.lineno}, "
+    return ""
+
+
+def _check_state(kept: list[Any]) -> None:
+    """A module that keeps an example's value would hand it to the next example."""
+    for m, _, _ in kept:
+        found = _kept_lazy(m)
+        if found is not None:
+            name, lane = found
+            raise BatchError(
+                f"the function keeps a value of one example in `{name}` of {type(m).__name__} ({_stored_at(m, name)}"
+                f"example {lane}), which all examples share; pass it on as an argument or a result instead"
+            )
+
+
+def _restore(kept: list[Any]) -> None:
+    for m, attributes, buffers in kept:
+        if _kept_lazy(m) is not None:
+            for d, before in ((m.__dict__, attributes), (m._buffers, buffers)):
+                for name in [
+                    n
+                    for n, v in d.items()
+                    if type(v) is Lazy or (type(v) in (list, tuple) and any(type(x) is Lazy for x in v))
+                ]:
+                    if name in before and type(before[name]) is not Lazy:
+                        d[name] = before[name]
+                    else:
+                        del d[name]
+
+
+_ORIGINAL: Callable[..., Any] = nn.Module.__call__
+
+
+def _call(self: nn.Module, *args: Any, **kwargs: Any) -> Any:
+    rt: Any = local.rt
+    if rt is None or rt.core is None:
+        return (_saved.get(type(self)) or _ORIGINAL)(self, *args, **kwargs)
+    if not kwargs:
+        res = rt.core.call(self, self.training, args)
+        if res is not NotImplemented:
+            return res
+    return call_module(rt, self, args, kwargs, _ORIGINAL)
+
+
+_CALL = ModuleCall(_call)

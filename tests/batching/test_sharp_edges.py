@@ -696,6 +696,11 @@ def test_what_cannot_batch_runs_as_the_loop_next_time() -> None:
     for _ in range(15):
         b(unlike)
     assert not b.report.loop  # tried again
+    for _ in range(31):
+        b(unlike)
+        assert b.report.loop  # for longer this time
+    b(unlike)
+    assert not b.report.loop
     few = plait.batch(f)
     few(unlike[:1])
     few(unlike[:1])

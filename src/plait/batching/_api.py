@@ -51,12 +51,14 @@ class Options:
 
 
 class Past:
-    """Remembers that nothing of a function batches, so that its next calls are spared the lanes."""
+    """Remembers that nothing of a function batches, so that its next calls are spared the lanes: 15 of them at first,
+    twice as many each time that a new try finds nothing either."""
 
-    PAUSE = 15  # calls as a plain loop before the next try
+    PAUSE, LONGEST = 15, 255
 
     def __init__(self) -> None:
         self.left = 0
+        self.pause = self.PAUSE
         self.width = 0.0
 
     def loops(self, options: Options) -> bool:
@@ -70,7 +72,10 @@ class Past:
 
     def see(self, report: Report) -> None:
         if report.examples >= 8 and report.calls >= 8 * report.examples and report.width < 1.5:
-            self.left, self.width = self.PAUSE, report.width
+            self.left, self.width = self.pause, report.width
+            self.pause = min(2 * self.pause + 1, self.LONGEST)
+        else:
+            self.pause = self.PAUSE
 
 
 class Batched:

@@ -49,7 +49,9 @@ class Rows:
     @property
     def owner(self) -> Tensor:
         """For each row, its example."""
-        if self._owner is None:
+        if self._owner is None and self.n == 1:
+            self._owner = torch.zeros(self.total, dtype=torch.int64, device=self.device)
+        elif self._owner is None:
             self._owner = torch.repeat_interleave(
                 torch.arange(self.n, device=self.device), self.sizes, output_size=self.total
             )

@@ -55,6 +55,7 @@ class Writer:
         self.tmp = 0
         self.delayed: dict[int, tuple[str, str, str]] = {}  # products that wait for the addition that uses them
         self.saved_extra: list[str] = []
+        self.overwritten: set[int] = set()  # values whose memory the forward code takes for another
 
     # ------------------------------------------------------------------ names and shapes
     def name(self, k: int) -> str:

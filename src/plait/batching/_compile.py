@@ -22,7 +22,8 @@ _CODE: dict[str, CodeType] = {}
 class Compiled:
     """`forward(ctx, args, shared, outs) -> saved` and `backward(ctx, saved, gouts, shared, acc) -> gradients of args`."""  # noqa: E501
 
-    def __init__(self, program: Program, source: str) -> None:
+    def __init__(self, program: Program, source: str, overwrites: bool) -> None:
+        self.overwrites = overwrites  # some of the inputs that the program owns
         self.program = program
         self.source = source
         env = _functions(program, source)
@@ -65,8 +66,9 @@ def compile_program(p: Program) -> Compiled | RNNKernel | None:
         return None
     if len(set(p.outs)) != len(p.outs) or any(o in p.ins for o in p.outs):
         return None
+    writer = Writer(p, VJP)
     try:
-        source = Writer(p, VJP).source()
+        source = writer.source()
     except Unsupported:
         return None
-    return Compiled(p, source)
+    return Compiled(p, source, bool(writer.overwritten & p.own))

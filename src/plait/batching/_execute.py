@@ -260,6 +260,9 @@ class Executor:
         else:
             ctx = Rows(n, lengths, rt.device)
         args = [take(column[0].buf, column) for column in columns]
+        for k in sig.own:
+            if columns[k][3] is None:  # not a copy yet
+                args[k] = args[k].clone()
         slices = [arena.buf.narrow(0, at, total) for arena, at, total in outs]
         if not sig.simple:
             args, slices = self._shaped(sig, ctx, args, slices)

@@ -98,6 +98,7 @@ def _split(p: Program, column: int, before: list[Instr], rest: list[Instr], cut:
     for ins, outs, code in (((p.ins[column],), tuple(cut), before), ((*others, *cut), p.outs, rest)):
         part = Program(p.vals, ins, outs, code, p.n_shared)
         part.key = (p.key, outs)
+        part.own = frozenset(cut) & frozenset(ins)
         part.compiled = compile_program(part)
         if part.compiled is None:
             return None
@@ -184,4 +185,6 @@ def _rest(sig: Sig, h: Hoist, found: Product) -> Sig:
     rest.out_spaces, rest.out_rows, rest.out_tracks = sig.out_spaces, sig.out_rows, sig.out_tracks
     ins = [*sig.ins[: h.column], *sig.ins[h.column + 1 :], *found.arenas]
     rest.ready(ins, sig.outs)
+    if h.rest.compiled.overwrites:
+        rest.own = tuple(range(len(ins) - len(found.arenas), len(ins)))
     return rest

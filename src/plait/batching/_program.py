@@ -100,6 +100,7 @@ class Program:
     compiled: Any = None
     alone: list[str] = field(default_factory=list)
     hoist: Any = None  # see `_hoist`
+    own: frozenset[int] = frozenset()  # inputs that nobody else needs: the code may write into them
 
     def interpret(self, rows: Rows, args: Sequence[Tensor], shared: Sequence[Tensor]) -> list[Tensor]:
         """The plain form: torch calls one after the other, differentiable by autograd as often as one likes."""

@@ -38,6 +38,7 @@ class Sig:
         "out_spaces",
         "out_tracks",
         "outs",
+        "own",
         "program",
         "ragged",
         "seen",
@@ -67,6 +68,7 @@ class Sig:
         self.simple = False  # rows go in and come out as they are
         self.tracks = False
         self.hoist: Any = None  # what of the program depends on one input alone, if that is worth a call of its own
+        self.own: tuple[int, ...] = ()  # inputs that the program writes into
         self.hoisted: Any = None  # ... once it has been made
         self.seen = 0  # calls that have run
 

@@ -26,18 +26,14 @@ def _fused_add(w: Writer, i: Instr, a: Any, b: Any) -> bool:
         if delayed is None:
             continue
         o = i.outs[0]
-        mine = (
-            w.single(x)
-            and x in w.maker
-            and x not in w.gates
-            and w.maker[x].op in ("linear", "matmul_w", "add", "mul")
-            and x not in w.delayed
-        )
+        made = x in w.maker and x not in w.gates and w.maker[x].op in ("linear", "matmul_w", "add", "mul")
+        mine = w.single(x) and (made or x in w.p.own) and x not in w.delayed
         if delayed[0] == "mm":
             call = f"{delayed[1]}, {delayed[2]}"
             if o in w.out_of:
                 w.line(f"v{o} = addmm({w.flush(x)}, {call}, out=O[{w.out_of[o]}])")
             elif mine:
+                w.overwritten.add(x)
                 w.line(f"v{o} = v{x}.addmm_({call})")
             else:
                 w.line(f"v{o} = addmm({w.flush(x)}, {call})")
@@ -46,6 +42,7 @@ def _fused_add(w: Writer, i: Instr, a: Any, b: Any) -> bool:
             if o in w.out_of:
                 w.line(f"v{o} = torch.addcmul({w.flush(x)}, {call}, out=O[{w.out_of[o]}])")
             elif mine:
+                w.overwritten.add(x)
                 w.line(f"v{o} = v{x}.addcmul_({call})")
             else:
                 w.line(f"v{o} = torch.addcmul({w.flush(x)}, {call})")

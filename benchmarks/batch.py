@@ -8,9 +8,10 @@
 
 Batch 64, forward and backward, one thread, process CPU time, best of the rounds; microseconds per unit (step, node,
 token).  `W1r` and `W1Lr` are W1 and W1L with the loop inside nn.RNN / nn.LSTM.  W0 is a program that cannot batch: what
-plait.batch costs where it gains nothing, as the mean of 16 calls, of which one tries and the others run as the loop.  The plain loop, plait.batch and the form by hand run turn by turn in one
-process; DyNet has a process of its own.  Every row is first checked: loss and gradients of the three must agree, and
-DyNet's loss with them.
+plait.batch costs where it gains nothing, as the mean of 16 calls, of which one tries and the others run as the loop
+(each round is a function of its own).  The plain loop, plait.batch and the form by hand run turn by turn in one process;
+DyNet has a process of its own.  Every row is first checked: loss and gradients of the three must agree, and DyNet's loss
+with them.
 """
 
 from __future__ import annotations
@@ -89,6 +90,8 @@ def measure(w: workloads.Workload, rounds: int, with_loop: bool) -> tuple[dict[s
     turns = Past.PAUSE + 1 if w.name == "W0" else 1  # calls from one try to batch to the next
     best = dict.fromkeys(forms, float("inf"))
     for k in range(rounds):
+        if turns > 1:
+            forms = forms_of(w)
         for form, f in forms.items():
             if form != "loop" or (with_loop and k < 2):
                 took = cpu(lambda f=f: [gradients(w.model, f()) for _ in range(turns)])  # type: ignore[misc]

@@ -9,16 +9,15 @@ import torch
 from torch import Tensor
 
 from plait import _torch as private
+from plait.batching._call import Call
 from plait.batching._core_choice import Entry
-from plait.batching._current import local
 from plait.batching._hoist import hoist_of
 from plait.batching._known import Described, Traced, describe
 from plait.batching._lazy import Lazy
 from plait.batching._marks import Const
 from plait.batching._meta import Meta, meta_of
-from plait.batching._program import NoRule, Program
+from plait.batching._program import Program
 from plait.batching._signature import Sig
-from plait.batching._trace import Abort, Tracer
 from plait.batching.kernels import lower
 from plait.batching.kernels.pointwise import NAMES
 
@@ -75,34 +74,23 @@ def build(
     rt: LaneRuntime, name: Any, args: Any, kwargs: Any, ins: list[Lazy], shared: frozenset[int], key: Any
 ) -> Entry:
     """An entry for one op."""
-
-    def run(t: Tracer, a: Any, k: Any) -> Any:
-        return lower(t, name, a, k)
-
-    label = name if type(name) is str else getattr(name, "__name__", "op")
     known = name in ANY_LENGTH
-    described = describe(rt, name, args, kwargs, shared) if known else None
-    return build_call(rt, label, run, args, kwargs, ins, shared, key if known else None, False, described)
+    return build_call(
+        name if type(name) is str else getattr(name, "__name__", "op"),
+        Call(rt, lambda t, a, k: lower(t, name, a, k), args, kwargs, ins, shared),
+        key if known else None,
+        False,
+        describe(rt, name, args, kwargs, shared) if known else None,
+    )
 
 
-def build_call(
-    rt: LaneRuntime,
-    label: str,
-    run: Callable[[Tracer, Any, Any], Any],
-    args: Any,
-    kwargs: Any,
-    ins: list[Lazy],
-    shared: frozenset[int],
-    key: Any,
-    strict: bool,
-    described: Described | None = None,
-) -> Entry:
-    """Traces `run` with ragged rows if that works, else with these exact shapes.
+def build_call(label: str, call: Call, key: Any, strict: bool, described: Described | None) -> Entry:
+    """An entry for a call: from its trace, or from what is known already.
 
     `key` (None where the form depends on the length) leads to what was built for another length, `described` to what
     was traced in another batch.
     """
-    length = _ragged_length(ins)
+    rt, length = call.rt, call.length
     family = None
     if length and key is not None:
         family = tuple(
@@ -113,43 +101,13 @@ def build_call(
             return other_length(like, length)
     traced = described.find() if described is not None else None
     if traced is None:
-        traced = _traced(rt, run, args, kwargs, ins, shared, length, strict)
+        traced = call.traced(strict)
         if described is not None:
             described.keep(traced)
-    entry = entry_of(rt, label, traced, ins)
+    entry = entry_of(rt, label, traced, call.ins)
     if family is not None and traced.length is not None:
         rt.families[family] = entry, traced
     return entry
-
-
-def _traced(
-    rt: LaneRuntime,
-    run: Callable[[Tracer, Any, Any], Any],
-    args: Any,
-    kwargs: Any,
-    ins: list[Lazy],
-    shared: frozenset[int],
-    length: int | None,
-    strict: bool,
-) -> Traced:
-    if length is not None:
-        try:
-            t, syms, out = _trace(rt, run, args, kwargs, ins, shared, length, strict, 0)
-            program = t.finish(syms, _lazies(out))
-            if not strict or _same_for_other_lengths(rt, run, args, kwargs, ins, shared, length, t, program):
-                return traced_of(t, program, out, length)
-        except (NoRule, Abort):
-            pass
-        except (RuntimeError, ValueError, TypeError, IndexError):
-            if not strict:
-                raise
-    t, syms, out = _trace(rt, run, args, kwargs, ins, shared, None, False, 0)
-    return traced_of(t, t.finish(syms, _lazies(out)), out, None)
-
-
-def traced_of(t: Tracer, program: Program, out: Any, length: int | None) -> Traced:
-    outs = _lazies(out)
-    return Traced(program, t.shared, out, [_out_meta(t, o) for o in outs], [t.val(o).ragged for o in outs], length)
 
 
 def other_length(like: tuple[Entry, Traced], length: int) -> Entry:
@@ -160,127 +118,6 @@ def other_length(like: tuple[Entry, Traced], length: int) -> Entry:
         for m, ragged in zip(t.metas, t.ragged)
     ]
     return make_entry(entry.sig, length, new, t.out)
-
-
-def _ragged_length(ins: list[Lazy]) -> int | None:
-    """The number of rows that counts as ragged: the first input that is rows decides."""
-    for x in ins:
-        if x.meta.lead:
-            return x.meta.rows
-    return None
-
-
-def _trace(
-    rt: LaneRuntime,
-    run: Any,
-    args: Any,
-    kwargs: Any,
-    ins: list[Lazy],
-    shared: frozenset[int],
-    length: int | None,
-    strict: bool,
-    grow: int,
-) -> tuple[Tracer, list[Lazy], Any]:
-    t = Tracer(rt.device)
-    t.strict = strict
-    syms: list[Lazy] = []
-    for x in ins:
-        ragged = length is not None and x.meta.lead == 1 and x.meta.rows == length
-        meta = x.meta
-        if ragged and grow:
-            meta = meta_of((meta.rows + grow, *meta.shape[1:]), meta.dtype, meta.device, meta.tracks, 1)
-        syms.append(t.symbol(meta, ragged))
-    feed = iter(syms)
-    real = {id(v[0]) for v in rt.promoted.values()}
-    a = tuple(_substitute(x, feed, i in shared, rt, real) for i, x in enumerate(args))
-    k = {n: _substitute(x, feed, True, rt, real) for n, x in kwargs.items()}
-    before = local.rt
-    local.rt = t
-    try:
-        out = run(t, a, k)
-    finally:
-        local.rt = before
-    return t, syms, out
-
-
-def _substitute(a: Any, feed: Any, weight: bool, rt: LaneRuntime, real: set[int]) -> Any:
-    t = type(a)
-    if t is Lazy:
-        if type(a.extra) is Const:
-            return _substitute(a.extra.tensor, feed, weight, rt, real)
-        return next(feed)
-    if t is tuple or t is list:
-        return t(_substitute(x, feed, weight, rt, real) for x in a)
-    if t is dict:
-        return {k: _substitute(v, feed, weight, rt, real) for k, v in a.items()}
-    if isinstance(a, Tensor) and rt.is_row(a, weight):
-        return next(feed)
-    return a
-
-
-def _same_for_other_lengths(
-    rt: LaneRuntime,
-    run: Any,
-    args: Any,
-    kwargs: Any,
-    ins: list[Lazy],
-    shared: frozenset[int],
-    length: int,
-    t: Tracer,
-    program: Program,
-) -> bool:
-    """A cell may use the length behind our back (`range(len(x))`): its code must come out the same for two more lengths."""  # noqa: E501
-    for grow in (1, 3):
-        try:
-            t2, syms2, out2 = _trace(rt, run, args, kwargs, ins, shared, length, True, grow)
-        except (NoRule, Abort, RuntimeError, ValueError, TypeError, IndexError):
-            return False
-        p2 = t2.finish(syms2, _lazies(out2))
-        if p2.key != program.key or [id(w) for w in t2.shared] != [id(w) for w in t.shared]:
-            return False
-    return True
-
-
-def _lazies(out: Any) -> list[Lazy]:
-    found: list[Lazy] = []
-    _collect(out, found)
-    return found
-
-
-def _collect(out: Any, found: list[Lazy]) -> None:
-    t = type(out)
-    if t is Lazy:
-        if type(out.extra) is not Const:
-            found.append(out)
-    elif isinstance(out, (tuple, list)):
-        for x in out:
-            _collect(x, found)
-    elif t is dict:
-        for x in out.values():
-            _collect(x, found)
-
-
-def _rebuild(out: Any, feed: Any) -> Any:
-    t = type(out)
-    if t is Lazy:
-        return next(feed) if type(out.extra) is not Const else out.extra.tensor
-    if hasattr(out, "kind") and isinstance(out, tuple):
-        return t([_rebuild(x, feed) for x in out], out.kind)  # type: ignore[attr-defined]
-    if isinstance(out, tuple) and hasattr(out, "_fields"):
-        return t(*[_rebuild(x, feed) for x in out])
-    if t is tuple or t is list:
-        return t(_rebuild(x, feed) for x in out)
-    if t is dict:
-        return {k: _rebuild(v, feed) for k, v in out.items()}
-    return out
-
-
-def _wrapper(out: Any) -> Callable[[Any], Any] | None:
-    if type(out) is tuple and all(type(x) is Lazy and type(x.extra) is not Const for x in out):
-        return None
-    if type(out) is list and all(type(x) is Lazy and type(x.extra) is not Const for x in out):
-        return list
-    return lambda xs: _rebuild(out, iter(xs))
 
 
 def entry_of(rt: LaneRuntime, label: str, t: Traced, ins: list[Lazy]) -> Entry:
@@ -332,10 +169,24 @@ def make_entry(sig: int, length: int, metas: list[Meta], out: Any) -> Entry:
     return Entry(sig, length, at, tuple(offs), tuple(metas), int(single), None if single else _wrapper(out))
 
 
-def _out_meta(t: Tracer, o: Lazy) -> Meta:
-    v = t.val(o)
-    shape = tuple(int.__int__(s) for s in v.shape)
-    return meta_of(shape, v.dtype, o.meta.device, v.tracks, 1 if v.ragged else None)
+def _rebuild(out: Any, feed: Any) -> Any:
+    t = type(out)
+    if t is Lazy:
+        return next(feed) if type(out.extra) is not Const else out.extra.tensor
+    if hasattr(out, "kind") and isinstance(out, tuple):
+        return t([_rebuild(x, feed) for x in out], out.kind)  # type: ignore[attr-defined]
+    if isinstance(out, tuple) and hasattr(out, "_fields"):
+        return t(*[_rebuild(x, feed) for x in out])
+    if t is tuple or t is list:
+        return t(_rebuild(x, feed) for x in out)
+    if t is dict:
+        return {k: _rebuild(v, feed) for k, v in out.items()}
+    return out
 
 
-__all__ = ["Entry", "build", "build_call"]
+def _wrapper(out: Any) -> Callable[[Any], Any] | None:
+    if type(out) is tuple and all(type(x) is Lazy and type(x.extra) is not Const for x in out):
+        return None
+    if type(out) is list and all(type(x) is Lazy and type(x.extra) is not Const for x in out):
+        return list
+    return lambda xs: _rebuild(out, iter(xs))

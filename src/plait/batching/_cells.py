@@ -11,6 +11,7 @@ from torch import nn
 
 from plait import _torch as private
 from plait.batching._build import build_call
+from plait.batching._call import Call
 from plait.batching._core_choice import CellBase
 from plait.batching._current import local
 from plait.batching._known import describe
@@ -189,13 +190,8 @@ def call_cell(
         label = getattr(key_of, "__name__", None) or type(key_of).__name__
         try:
             entry = build_call(
-                rt,
                 label,
-                lambda t, a, k: func(*a, **k),
-                args,
-                kwargs,
-                ins,
-                frozenset(),
+                Call(rt, lambda t, a, k: func(*a, **k), args, kwargs, ins, frozenset()),
                 frozen if any_length(key_of) else None,
                 strict,
                 None if strict else describe(rt, key_of, args, kwargs, frozenset()),

@@ -25,7 +25,8 @@ Kwargs = dict[str, Any]
 
 # ---------------------------------------------------------------------- recurrent networks
 def call_rnn(rt: LaneRuntime, m: nn.RNNBase, args: Args, kwargs: Kwargs) -> Any:
-    from plait.batching._build import entry_of, other_length, traced_of
+    from plait.batching._build import entry_of, other_length
+    from plait.batching._call import traced_of
 
     if not kwargs:
         seen = rt.core.call((m, "rnn"), m.training, args)

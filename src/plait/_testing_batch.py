@@ -82,7 +82,7 @@ def check_batch(
     given = spread(tuple([list(c) for c in zip(*rows)]), {}, in_dims)
     rt = LaneRuntime(report, randomness, given.device, lambda t: "a shared tensor")
     rt.log = [[] for _ in rows]
-    results = run_lanes(rt, func, given)
+    results = run_lanes(rt, func, given, None)
     options = Options(in_dims, 0, randomness, torch.strided, "loop", False)
     got = gather(rt, results, options, [])
     flip = _flipped(log.reads, rt.log)

@@ -48,6 +48,8 @@ class Options:
         self.layout = layout
         self.fallback = fallback
         self.all_parameters = all_parameters
+        # A plain loop knows neither other layouts nor seeds nor missing gradients.
+        self.loops = randomness != "same" and layout is torch.strided and fallback == "loop" and not all_parameters
 
 
 class Past:
@@ -62,16 +64,15 @@ class Past:
         self.width = 0.0
 
     def loops(self, options: Options) -> bool:
-        """Whether this call runs as a plain loop, which knows neither other layouts nor seeds nor missing gradients."""
-        o = options
-        plain = o.randomness != "same" and o.layout is torch.strided and o.fallback == "loop" and not o.all_parameters
-        if not self.left or not plain:
+        """Whether this call runs as a plain loop."""
+        if not self.left or not options.loops:
             return False
         self.left -= 1
         return True
 
     def see(self, report: Report) -> None:
-        if report.examples >= 8 and report.calls >= 8 * report.examples and report.width < 1.5:
+        many = report.examples >= 8 and report.calls >= 8 * report.examples
+        if report.loop or (many and report.width < 1.5):
             self.left, self.width = self.pause, report.width
             self.pause = min(2 * self.pause + 1, self.LONGEST)
         else:
@@ -184,10 +185,11 @@ def run(
     if given.count and past.loops(options):
         why = f"a call before found nothing to run together (groups of {past.width:.1f} calls); it tries again later"
         return _loop(func, options, report, given, why)
+    if private.transforms_active():
+        return _loop(func, options, report, given, "it was called inside of a torch.func transform")
     watch = watch_of(given.count)
     try:
-        with uncollected():
-            out = _run(func, options, report, given, watch)
+        out = _run(func, options, report, given, watch)
         past.see(report)
         return out
     finally:
@@ -196,8 +198,6 @@ def run(
 
 
 def _run(func: Callable[..., Any], options: Options, report: Report, given: Spread, watch: BatchWatch | None) -> Any:
-    if private.transforms_active():
-        return _loop(func, options, report, given, "it was called inside of a torch.func transform")
     parameters = _parameters(func) if options.all_parameters else []
     rt = LaneRuntime(report, options.randomness, given.device, _namer(func))
     if options.randomness == "same":
@@ -206,22 +206,29 @@ def _run(func: Callable[..., Any], options: Options, report: Report, given: Spre
         rt.watch = watch
         rt.core.on_node = watch.node
     try:
-        with nullcontext() if watch is None else watch.lanes():
-            results = run_lanes(rt, func, given)
+        with uncollected():
+            results = run_lanes(rt, func, given, watch, options.loops)
+        if len(results) < given.count:
+            report.loop = f"all but the first {len(results)}, which had nothing to run together"
+            results += one_by_one(func, given, len(results))
         if options.fallback == "error" and report.alone:
             (name, why), n = report.alone.most_common(1)[0]
             raise BatchError(f"{name} ran one example at a time ({n} times: {why}) and fallback='error' was asked for")
-        return gather(rt, results, options, parameters)
+        with uncollected():
+            return gather(rt, results, options, parameters)
     finally:
         rt.close()
 
 
-def run_lanes(rt: LaneRuntime, func: Callable[..., Any], given: Spread) -> list[Any]:
+def run_lanes(
+    rt: LaneRuntime, func: Callable[..., Any], given: Spread, watch: BatchWatch | None, early: bool = False
+) -> list[Any]:
+    """The results of the examples that ran in lanes: of all, or (`early`) of a few that had nothing to run together."""
     from plait.batching._deferred import modules_deferred
 
     calls = [given.call(rt, i) for i in range(given.count)]
-    with modules_deferred(rt, func):
-        return Lanes(rt, func, calls).run()
+    with nullcontext() if watch is None else watch.lanes(), modules_deferred(rt, func):
+        return Lanes(rt, func, calls, early).run()
 
 
 def columns_of(results: list[Any]) -> tuple[list[list[Any]], Any]:
@@ -274,17 +281,23 @@ def _kind(x: Any) -> str:
     return "a tensor" if isinstance(x, Tensor) else "None" if x is None else f"a value of type {type(x).__name__}"
 
 
-def _loop(func: Callable[..., Any], options: Options, report: Report, given: Spread, why: str) -> Any:
-    """The plain Python loop, for places where lanes cannot start."""
-    report.loop = why
+def one_by_one(func: Callable[..., Any], given: Spread, start: int = 0) -> list[Any]:
+    """The results of the examples from `start` on, as the plain Python loop has them."""
     results = []
-    for i in range(given.count):
+    for i in range(start, given.count):
         args, kwargs = given.plain(i)
         try:
             results.append(func(*args, **kwargs))
         except Exception as e:
             e.add_note(f"plait.batch: in example {i} of {given.count}")
             raise
+    return results
+
+
+def _loop(func: Callable[..., Any], options: Options, report: Report, given: Spread, why: str) -> Any:
+    """The plain Python loop, for places where lanes cannot start."""
+    report.loop = why
+    results = one_by_one(func, given)
     columns, tree = columns_of(results)
     outs: list[Any] = []
     for c, dim in zip(columns, regroup(options.out_dims, tree, len(columns))):

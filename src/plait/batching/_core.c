@@ -808,6 +808,24 @@ end:
     return res;
 }
 
+/* shared() -> (calls, kinds of calls, and for each kind the examples that made one, added up; more where they took turns) */
+static PyObject *core_shared(CoreObject *c, PyObject *none) {
+    int *last = PyMem_Malloc(sizeof(int) * (c->n_sigs + 1));
+    if (!last) return PyErr_NoMemory();
+    for (int i = 0; i < c->n_sigs; i++) last[i] = -1;
+    Py_ssize_t kinds = 0, pairs = 0;
+    for (Py_ssize_t i = 0; i < c->n_nodes; i++) {
+        Node *nd = &c->nodes[i];
+        int sig = nd->sig < 0 ? -2 - nd->sig : nd->sig;
+        if (last[sig] == nd->lane) continue;
+        kinds += last[sig] < 0;
+        last[sig] = nd->lane;
+        pairs++;
+    }
+    PyMem_Free(last);
+    return Py_BuildValue("(nnn)", c->n_nodes, kinds, pairs);
+}
+
 /* join(values, lead) -> one value that is all their rows, if they are alike and such a join was seen before */
 static PyObject *core_join(CoreObject *c, PyObject *const *args, Py_ssize_t nargs) {
     PyObject *seq = args[0];
@@ -1255,7 +1273,7 @@ error:
 }
 
 static PyMethodDef core_methods[] = {
-    {"asked", (PyCFunction)core_asked, METH_O, NULL},
+    {"asked", (PyCFunction)core_asked, METH_O, NULL}, {"shared", (PyCFunction)core_shared, METH_NOARGS, NULL},
     {"reach", (PyCFunction)core_reach, METH_O, NULL},
     {"join", (PyCFunction)(void (*)(void))core_join, METH_FASTCALL, NULL},
     {"has_tensor", (PyCFunction)core_has_tensor, METH_O, NULL},

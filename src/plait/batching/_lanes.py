@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from itertools import chain
 from types import MethodType
 from typing import Any
 
@@ -58,20 +59,30 @@ class _State:
             torch.set_default_dtype(self.default)
 
 
+FEW = 8  # examples after which it is worth a look whether anything batches
+
+
 class Lanes:
     """The hub: starts lanes, flushes when all of them wait or are done, answers, closes."""
 
     def __init__(
-        self, rt: LaneRuntime, func: Callable[..., Any], calls: list[tuple[tuple[Any, ...], dict[str, Any]]]
+        self,
+        rt: LaneRuntime,
+        func: Callable[..., Any],
+        calls: list[tuple[tuple[Any, ...], dict[str, Any]]],
+        early: bool = False,
     ) -> None:
+        """`early`: may end after the first few examples, if these have nothing to run together."""
         self.rt = rt
         self.func = func
         self.calls = calls
-        self.results: list[Any] = [None] * len(calls)
+        self.results: list[Any] = []  # of the examples that ran here: the first few, or all
         self.waiting: list[tuple[int, greenlet, Any]] = []
         rt.core.waiting = self.waiting
         self.resuming: list[tuple[int, greenlet, Any]] = []
         self.closing = False
+        self.look_at = FEW if early and len(calls) >= 2 * FEW else -1
+        self.held = False
         self.base = _State()
         self.depth = 0
 
@@ -93,10 +104,12 @@ class Lanes:
                 torch.is_grad_enabled, base.grad, private.is_autocast_on, False, torch.is_inference_mode_enabled,
                 base.inference, torch.get_default_dtype, base.default, private.mode_depth, self.depth,
             )  # fmt: skip
-        self.idle: list[greenlet] = []
         try:
+            self.todo: Iterator[int] = iter(range(len(self.calls)))
             self._start()
-            while self.waiting:
+            while self.waiting or self.held:
+                if self.held and self._decide():
+                    continue
                 local.rt = None
                 with private.DisableTorchFunction():
                     slots = [w[2][1].slot for w in self.waiting if w[2][1].meta.rows]
@@ -120,7 +133,7 @@ class Lanes:
 
     def _start(self) -> None:
         """Lanes that never wait share one greenlet: a new one starts only when the last was left waiting."""
-        self.todo = iter(range(len(self.calls)))
+        self.look_at = -1 if self.results else self.look_at
         while True:
             g = self.starter = self.rt.core.current = greenlet(self._work)
             g.switch(None)
@@ -129,9 +142,29 @@ class Lanes:
 
     def _work(self, _: Any) -> None:
         for i in self.todo:
+            if i == self.look_at and self._unlike():
+                self.todo, self.held = chain((i,), self.todo), True
+                return
+            self.results.append(None)
             self._one(i)
             if getcurrent() is not self.starter:
                 return
+
+    def _unlike(self) -> bool:
+        """Whether the first examples made next to no call of a kind that another one made too."""
+        _, kinds, pairs = self.rt.core.shared()
+        return bool(pairs <= 1.1 * kinds)
+
+    def _decide(self) -> bool:
+        """The others were held back, since the first few examples had nothing in common so far: if that is still so
+        after a fair number of calls, they stay out; else they start."""
+        many = self.rt.core.shared()[0] >= 8 * FEW
+        if self.waiting and not many:
+            return False
+        self.held = False
+        if not (many and self._unlike()):
+            self._start()
+        return True
 
     def _one(self, i: int) -> None:
         self.rt.lane = i

@@ -180,7 +180,10 @@ def collect(
     it = iter(tensors)
     for column, s in zip(columns, shapes):
         if s is None:
-            res.append(("parts", [next(it) for _ in column]))
+            parts = [next(it) for _ in column]
+            # Rows or one row: an example outside of the lanes does not tell; their shapes do.
+            same = all(p.shape == parts[0].shape and p.dtype == parts[0].dtype for p in parts)
+            res.append(("stacked", torch.stack(parts)) if same else ("parts", parts))
         elif s[0]:
             res.append(("stacked", next(it)))
         else:

@@ -85,6 +85,11 @@ class Planner:
     def row_of(self, slot: int) -> int:
         return self._row_of[slot] if slot < self.next else -1
 
+    def shared(self) -> tuple[int, int, int]:
+        """Calls, kinds of calls, and for each kind the examples that made one, added up."""
+        made = [self._past[i] if node is None else node for i, node in enumerate(self._nodes)]
+        return len(made), len({n[0] for n in made}), len({(n[0], n[4]) for n in made})
+
     # ------------------------------------------------------------------ the plan
     def _feeds(self, node: Node) -> list[int]:
         """The nodes that a node's inputs come from (or -1)."""

@@ -289,6 +289,7 @@ static int usable(CoreObject *c, PyObject *a) {
  * numbers by their bits, and containers by what is in them. Two calls with equal numbers are the same call. */
 #define MOST 24
 #define WORDS 56
+#define LINES 16384   /* more calls than that are not of a few kinds: they take the long way */
 typedef struct { int k, m; uint64_t words[WORDS]; LazyObject *lazies[MOST]; PyObject *keep[WORDS]; } Call;
 
 static int put_object(Call *q, PyObject *a) {
@@ -422,7 +423,7 @@ static PyObject *core_remember(CoreObject *c, PyObject *const *args, Py_ssize_t 
     int ok = describe_call(c, &q, args[0], args[1], args[2] == Py_None ? NULL : args[2], &PyTuple_GET_ITEM(items, 0),
                            PyTuple_GET_SIZE(items), kw);
     if (ok < 0) return NULL;
-    if (!ok || q.m != PySequence_Fast_GET_SIZE(values)) Py_RETURN_NONE;
+    if (!ok || q.m != PySequence_Fast_GET_SIZE(values) || c->n_lines >= LINES) Py_RETURN_NONE;
     for (int i = 0; i < q.m; i++) {
         PyObject *x = PySequence_Fast_GET_ITEM(values, i);
         if (Py_TYPE(x) != c->lazy || ((LazyObject *)x)->slot != q.lazies[i]->slot) Py_RETURN_NONE;

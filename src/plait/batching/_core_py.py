@@ -209,7 +209,7 @@ class Core(Planner):
         """The next such call is found by `call`, if it can be described and depends on these values and no others."""
         lazies: list[Any] = []
         parts = self._parts(key, flag, owner, args, kwargs, lazies)
-        if parts is not None and [x.slot for x in lazies] == [x.slot for x in values]:
+        if len(self._seen) < 16384 and parts is not None and [x.slot for x in lazies] == [x.slot for x in values]:
             self._seen[parts] = (found, args, kwargs)  # an id means something while its object lives
 
     def resume(self, waiting: list[Any], answers: list[Any]) -> None:

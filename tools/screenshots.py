@@ -39,7 +39,7 @@ SHOTS = [
     Shot("rnn-run", "dynamic_rnn", "#view=run&step=900", 1280, 900),
     Shot("rnn-source", "dynamic_rnn", "#view=source", 1280, 560),
     Shot("rnn-diff", "dynamic_rnn", "#view=diff&step=900", 1280, 700),
-    Shot("stocks-graph-dark", "stocks", "#view=graph&step=300&overlay=saved", 1280, 900, True),
+    Shot("stocks-graph-dark", "stocks", "#view=graph&step=300&overlay=saved", 1280, 1380, True),
     Shot("tagger-batch", "tagger", "#view=batch", 1280, 1000),
 ]
 

@@ -84,7 +84,7 @@ def check_batch(
     rt.log = [[] for _ in rows]
     results = run_lanes(rt, func, given, None)
     options = Options(in_dims, 0, randomness, torch.strided, "loop", False)
-    got = gather(rt, results, options, [])
+    got = gather(rt, results, options, [], func)
     flip = _flipped(log.reads, rt.log)
     want = _columns(expected)
     have = _split(got, len(rows), want)

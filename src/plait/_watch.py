@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from types import CodeType
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
+
+if TYPE_CHECKING:
+    from torch.nn import Module
 
 Asked = tuple[CodeType | None, int]
 """Where a value was asked for: a code object and the offset of its instruction."""
@@ -26,6 +29,9 @@ class BatchWatch(Protocol):
 
     def group(self, name: str, width: int, lanes: bytes, nodes: bytes, ns: int) -> None:
         """So many calls ran as one; 32-bit numbers of their examples and of the calls."""
+
+    def uses(self, modules: list[Module]) -> None:
+        """The models whose parameters get gradients through this run; told before its result is made."""
 
     def ends(self, report: Any) -> None:
         """The run is over; its report."""

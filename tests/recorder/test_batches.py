@@ -83,6 +83,22 @@ def test_the_step_has_one_node_for_the_batch() -> None:
     assert names == ["randn"] * 4 + ["BatchNode", "mean"]
 
 
+def test_parameters_have_names_when_only_a_batch_calls_their_model() -> None:
+    torch.manual_seed(0)
+    net, idle = Net(), nn.Linear(4, 4)
+    with plait.record() as recording:
+        plait.batch(lambda x: idle(x) if x.dim() > 9 else net(x))(examples(2, 4)).sum().backward()
+    inputs = {
+        graph.values[node.outputs[0]].name
+        for graph in [recording.graph]
+        for node in graph.nodes
+        if node.kind == "input" and node.op == "parameter"
+    }
+    assert inputs == {name for name, _ in net.named_parameters()}
+    # A model that was at hand but not called is none of the run's.
+    assert {name for (name,) in recording._all("SELECT name FROM leaf")} == inputs
+
+
 def test_the_batch_is_what_it_is_without_a_recording() -> None:
     net, xs = Net(), examples(2, 4)
     bare = plait.batch(net)(xs)

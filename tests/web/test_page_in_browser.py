@@ -166,6 +166,38 @@ def test_the_boxes_are_the_folds_of_the_recording(browser: Any, folder: Path, st
     tab.close()
 
 
+STRUCK_THROUGH = """() => {
+  const arrows = [...document.querySelectorAll('.edge')];
+  return [...document.querySelectorAll('.box.open .title')].filter(title => {
+    const words = title.getBBox(), box = title.closest('.box').transform.baseVal[0].matrix;
+    const at = x => new DOMPoint(box.e + words.x + x, box.f + words.y + words.height / 2);
+    return Array.from({ length: Math.floor(words.width) }, (_, x) => at(x))
+      .some(point => arrows.some(arrow => arrow.isPointInStroke(point)));
+  }).map(title => title.textContent);
+}"""
+
+
+def test_no_arrow_strikes_a_title_through(browser: Any, tmp_path: Path) -> None:
+    tape = Tape()
+    kind = tape.type(3)
+    x = tape.input("data", kind, "x")
+    tape.enter("a_name_that_is_wider_than_its_group")
+    relu = tape.op("relu", x, out=kind)
+    tanh = tape.op("tanh", tape.to(relu), out=kind)
+    tape.leave()
+    tape.op("sum", tape.to(tanh), out=tape.type())
+    tape.end_step("forward")
+    with load(tape.write(tmp_path / "run.plait")) as recording:
+        (tmp_path / "page.html").write_text(page(recording), encoding="utf-8")
+    tab = open_page(browser, tmp_path / "page.html", "#view=graph")
+    tab.get_by_role("button", name="open all").click()
+    wait(tab, "document.querySelector('.box.open .title')?.textContent.startsWith('a_name')")
+    assert tab.evaluate(STRUCK_THROUGH) == []
+    # It still leads all the way from its box into the group.
+    assert tab.evaluate("document.querySelectorAll('.edge.flow').length") == 3
+    tab.close()
+
+
 # -- every part -------------------------------------------------------------------------------------------------
 
 

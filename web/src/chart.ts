@@ -258,7 +258,7 @@ export class Strips {
     // A few steps far above the others (the first one warms up) would leave a flat line of the rest.
     const logarithmic = low > 0 && high > 50 * median(row, first, last);
     if (logarithmic) {
-      pen.fillStyle = faint;
+      pen.fillStyle = ink;
       pen.textAlign = "left";
       pen.fillText("log", pen.canvas.clientWidth - 20, y + 10);
     }

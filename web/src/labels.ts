@@ -6,7 +6,8 @@ import type { Fold, Graph } from "./graph";
 import type { Sites } from "./site";
 import { grouped, number, plural, shorten, span } from "./words";
 
-export const WIDE = 34; // letters of a line in a box
+export const WIDE = 34; // letters of a line in a box,
+const HEADER = 48; // and of the only one of an open group, which is wide by its content
 export const BATCH = "BatchNode"; // the operation that holds all of a run of plait.batch
 
 /** What the words of a box are made from; the scene's maker is one. */
@@ -27,17 +28,17 @@ export interface Label {
   cut: string;
 }
 
-const plain = (kind: BoxKind, lines: string[], badge = ""): Label => ({
-  kind, lines: lines.filter((line) => line !== "").map((line) => shorten(line, WIDE)), badge, grad: false, cut: "",
+const plain = (kind: BoxKind, lines: string[], badge = "", wide = WIDE): Label => ({
+  kind, lines: lines.filter((line) => line !== "").map((line) => shorten(line, wide)), badge, grad: false, cut: "",
 });
 
 export function boxLines(words: Words, number_: number, open: boolean): Label {
   const fold = words.graph.folds[number_]!;
   switch (fold.kind) {
     case "frame":
-      return plain("group", [fold.label, ...(open ? [] : digest(words, fold))], groupBadge(words, fold));
+      return plain("group", [fold.label, ...(open ? [] : digest(words, fold))], groupBadge(words, fold), open ? HEADER : WIDE);
     case "loop":
-      return plain("loop", [`↻ ${fold.label}`, ...(open ? [] : digest(words, fold))], loopBadge(words, fold));
+      return plain("loop", [`↻ ${fold.label}`, ...(open ? [] : digest(words, fold))], loopBadge(words, fold), open ? HEADER : WIDE);
     case "again":
       return plain("again", [`↺ ${fold.label} again`], `${grouped(fold.members.length)}x`);
     case "op":
@@ -76,7 +77,7 @@ function groupBadge(words: Words, fold: Fold): string {
 function loopBadge(words: Words, fold: Fold): string {
   const round = words.options.rounds.get(fold.id);
   if (round !== undefined) return `round ${round + 1}`;
-  return fold.trips === null ? "x ?" : `x ${span(...fold.trips)}`;
+  return fold.trips === null ? "rounds unknown" : `x ${span(...fold.trips)}`;
 }
 
 /** The content of a closed group in a line or two: how much, and its first operations. */

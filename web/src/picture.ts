@@ -7,6 +7,8 @@ import type { Arrow, Box, Scene } from "./scene";
 
 export const LETTER = 7.23; // width of a letter at 12 px in the usual fixed-width fonts
 export const LINE = 16;
+const INNER = 11; // where the words of a box begin,
+const TITLE = INNER + 16; // and those of a group, behind its sign
 const DENSE = 1500; // boxes in sight beyond which only outlines are drawn
 
 export interface Size {
@@ -39,7 +41,12 @@ export class Picture {
   readonly nodes = s("g", { class: "nodes" });
   private drawn: [number, number, number, number] | null = null;
 
-  constructor(readonly scene: Scene, readonly layout: Layout, readonly lit: Lit) {}
+  private readonly places: ReadonlyMap<string, number>;
+  private readonly headers = new Map<string, readonly Words[]>();
+
+  constructor(readonly scene: Scene, readonly layout: Layout, readonly lit: Lit) {
+    this.places = new Map(scene.boxes.map((box, k) => [box.id, k]));
+  }
 
   /** The box that is nearest to another in the direction of an arrow key; -1 if none is there. */
   nearest(at: number, key: string): number {
@@ -111,9 +118,26 @@ export class Picture {
     const marker = arrow.kind === "back" ? "url(#tip-back)" : arrow.kind === "arm" ? "url(#tip-arm)" : arrow.kind === "ask" ? "url(#tip-ask)" : "url(#tip)";
     return s("path", {
       class: `edge ${arrow.kind}${arrow.cut === "" ? "" : " cut"}${dim ? " dim" : ""}${lit || near ? " lit" : ""}`,
-      d: arrow.kind === "back" ? angular(route) : curved(route), "marker-end": marker,
+      d: arrow.kind === "back" ? angular(route) : curved(route, this.headings(arrow.to)), "marker-end": marker,
       "data-from": arrow.from, "data-to": arrow.to, "data-kind": arrow.kind, "data-count": arrow.count, "data-cut": arrow.cut,
     });
+  }
+
+  /** The words in the headers of the open groups around a box: an arrow that comes in from above passes behind them. */
+  private headings(id: string): readonly Words[] {
+    const parent = this.scene.byId.get(id)?.parent ?? null;
+    const box = parent === null ? undefined : this.scene.byId.get(parent);
+    if (box === undefined) return [];
+    let found = this.headers.get(box.id);
+    if (found === undefined) {
+      const [x, y, w] = this.rect(this.places.get(box.id)!);
+      const [top, bottom] = [y + 4, y + LINE + 8];
+      const title = { left: x + INNER - 3, right: x + TITLE + (box.lines[0] ?? "").length * LETTER + 3, top, bottom };
+      const badge = { left: x + w - 13 - box.badge.length * LETTER, right: x + w - 7, top, bottom };
+      found = [...this.headings(box.id), title, ...(box.badge === "" ? [] : [badge])];
+      this.headers.set(box.id, found);
+    }
+    return found;
   }
 
   private label(arrow: Arrow, route: readonly number[]): SVGElement | null {
@@ -161,8 +185,8 @@ export class Picture {
     element.append(s("title", {}, this.spoken(box)));
     const words = s("g", { "aria-hidden": "true" });
     element.append(words);
-    const inner = box.kind === "decision" ? 28 : box.kind === "input" ? 16 : 11;
-    const start = group ? inner + 16 : inner;
+    const inner = box.kind === "decision" ? 28 : box.kind === "input" ? 16 : INNER;
+    const start = group ? TITLE : inner;
     if (group) words.append(s("text", { class: "sign", x: inner - 1, y: LINE + 2 }, box.open ? "▾" : "▸"));
     (box.open ? box.lines.slice(0, 1) : box.lines).forEach((text, k) => {
       const first = k === 0;
@@ -195,13 +219,25 @@ function outline(kind: Box["kind"], w: number, h: number): SVGElement {
   return s("rect", { class: "shape", width: w, height: h, rx: round });
 }
 
-/** Straight down through rows, curves between them. */
-export function curved(route: readonly number[]): string {
+/** A place that words take. */
+export interface Words {
+  left: number;
+  right: number;
+  top: number;
+  bottom: number;
+}
+
+/** Straight down through rows, curves between them; a straight piece leaves out the words it would strike through. */
+export function curved(route: readonly number[], words: readonly Words[] = []): string {
   let path = `M${f(route[0]!)} ${f(route[1]!)}`;
   for (let k = 2; k < route.length; k += 2) {
     const [x0, y0, x1, y1] = [route[k - 2]!, route[k - 1]!, route[k]!, route[k + 1]!];
-    if (Math.abs(x0 - x1) < 0.5) path += `L${f(x1)} ${f(y1)}`;
-    else {
+    if (Math.abs(x0 - x1) < 0.5) {
+      for (const { left, right, top, bottom } of words) {
+        if (x1 >= left && x1 <= right && y0 <= top && y1 >= bottom) path += `L${f(x1)} ${f(top)}M${f(x1)} ${f(bottom)}`;
+      }
+      path += `L${f(x1)} ${f(y1)}`;
+    } else {
       const middle = (y0 + y1) / 2;
       path += `C${f(x0)} ${f(middle)} ${f(x1)} ${f(middle)} ${f(x1)} ${f(y1)}`;
     }

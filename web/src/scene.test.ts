@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 import { fixture } from "../test/fixtures";
 import { layOut } from "./layout/nested";
-import { sizeOf } from "./picture";
+import { curved, sizeOf } from "./picture";
 import { firstOpen } from "./folds";
 import { makeScene, type Scene, type SceneOptions } from "./scene";
 
@@ -92,6 +92,11 @@ describe("layout", () => {
       expect(route[route.length - 1]).toBeCloseTo(to[1]);
       if (arrow.kind !== "back") for (let i = 3; i < route.length; i += 2) expect(route[i]).toBeGreaterThanOrEqual(route[i - 2]! - 1e-6);
     });
+  });
+  it("leaves out of an arrow what would strike words through", () => {
+    const words = [{ left: 0, right: 20, top: 4, bottom: 24 }];
+    expect(curved([10, 0, 10, 30], words)).toBe("M10.0 0.0L10.0 4.0M10.0 24.0L10.0 30.0");
+    expect(curved([30, 0, 30, 30], words)).toBe(curved([30, 0, 30, 30]));
   });
   it("takes 20,000 boxes in a row in seconds", () => {
     const many = Array.from({ length: 20_000 }, (_, k) => ({ id: `f${k}`, parent: null, open: false, w: 80, h: 40 }));

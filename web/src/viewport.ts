@@ -5,7 +5,8 @@ import { tips, type Picture } from "./picture";
 
 const LEAST = 0.05;
 const MOST = 3;
-const READABLE = 0.82; // the scale down to which the words can still be read
+const READABLE = 0.82; // the scale down to which the words can still be read,
+const READABLE_IN_THE_HAND = 0.7; // and on a telephone, whose dots are finer and which is held nearer
 
 export class Viewport {
   readonly svg = s("svg", { class: "picture", role: "group", "aria-label": "graph of the step", tabindex: 0 });
@@ -45,11 +46,22 @@ export class Viewport {
     if (width === 0) return;
     const margin = 28;
     const whole = Math.min((width - margin) / Math.max(w, 1), (height - margin) / Math.max(tall, 1));
-    this.scale = Math.min(1.15, Math.max(whole, all ? LEAST : READABLE));
+    this.scale = Math.min(1.15, Math.max(whole, all ? LEAST : width < 600 ? READABLE_IN_THE_HAND : READABLE));
     this.x = (width / this.scale - w) / 2;
     this.y = tall * this.scale + margin <= height ? (height / this.scale - tall) / 2 : margin / 2 / this.scale;
-    if (w * this.scale > width) this.x = margin / 2 / this.scale;
+    if (w * this.scale > width) this.x = this.beginning(width / this.scale, margin / 2 / this.scale);
     this.move(true);
+  }
+
+  /** Where a picture wider than the window begins: at its left, but with the box that stands highest well in sight. */
+  private beginning(width: number, margin: number): number {
+    const picture = this.picture!;
+    let [middle, top] = [0, Infinity];
+    picture.scene.boxes.forEach((box, k) => {
+      const [x, y, w] = picture.rect(k);
+      if (!box.open && y < top) [middle, top] = [x + w / 2, y];
+    });
+    return Math.max(Math.min(0.7 * width - middle, margin), width - picture.layout.w - margin);
   }
 
   zoom(factor: number, cx = this.svg.clientWidth / 2, cy = this.svg.clientHeight / 2): void {

@@ -215,7 +215,7 @@ def _run(func: Callable[..., Any], options: Options, report: Report, given: Spre
             (name, why), n = report.alone.most_common(1)[0]
             raise BatchError(f"{name} ran one example at a time ({n} times: {why}) and fallback='error' was asked for")
         with uncollected():
-            return gather(rt, results, options, parameters)
+            return gather(rt, results, options, parameters, func)
     finally:
         rt.close()
 
@@ -254,7 +254,9 @@ def columns_of(results: list[Any]) -> tuple[list[list[Any]], Any]:
     return columns, tree
 
 
-def gather(rt: LaneRuntime, results: list[Any], options: Options, parameters: list[Tensor]) -> Any:
+def gather(
+    rt: LaneRuntime, results: list[Any], options: Options, parameters: list[Tensor], func: Callable[..., Any]
+) -> Any:
     if not results:
         raise BatchError(
             "plait.batch was called with no examples; there is nothing to tell the shape of the result from"
@@ -264,6 +266,8 @@ def gather(rt: LaneRuntime, results: list[Any], options: Options, parameters: li
     with private.DisableTorchFunction():
         rows = [[as_row(rt, x, i) for i, x in enumerate(c)] for c, is_tensor in zip(columns, tensors) if is_tensor]
         rt.exec.flush([x.slot for c in rows for x in c if x.meta.rows])
+        if rt.watch is not None:
+            rt.watch.uses([m for m in _modules(func) if any(id(p) in rt.exec.shared for p in m.parameters())])
         done = iter(collect(rt, rows, options.layout, parameters))
         rt.exec.end_forward()
         outs: list[Any] = []

@@ -21,6 +21,8 @@ from plait._watch import Asked
 if TYPE_CHECKING:
     from types import FrameType
 
+    from torch.nn import Module
+
     from plait.recorder._recorder import Record
 
 DETAILED: Final = 32  # batched runs of which every group is kept,
@@ -117,6 +119,12 @@ class BatchRun:
             (self._number, len(self._rows), max(len(self._flushes) - 1, 0), name, width, ns, json.dumps(examples),
              json.dumps(sorted(places.items())))
         )  # fmt: skip
+
+    def uses(self, modules: list[Module]) -> None:
+        """Name the models' parameters: their calls were the examples' own, which the recording does not see."""
+        tape = self._record.tape
+        for module in modules:
+            tape.guarded(tape.scopes.of, module)
 
     def ends(self, report: Any) -> None:
         """Keep what the run did."""

@@ -32,7 +32,7 @@ def summary(survey: Survey, places: Sequence[Place], paint: Paint) -> str:
 
 
 def _program(meta: dict[str, str]) -> str:
-    text = " ".join(filter(None, (meta.get("program"), meta.get("arguments")))) or "(not named)"
+    text = " ".join(filter(None, (meta.get("program"), meta.get("arguments")))) or "a block under plait.record()"
     status = meta.get("exit_status", "0")
     ended = f", ended with status {status}" if status != "0" else ""
     if meta.get("status", "").startswith("stopped by") and "SystemExit" not in meta["status"]:

@@ -111,11 +111,11 @@ def command() -> None:
     """What `plait` is in a shell: `main`, and the end of the process.
 
     Taking a graph of 100,000 nodes apart, object by object, would be a tenth of all the time. Not where a program of
-    somebody else ran, which may have things to do at its end.
+    somebody else may have run, which can have things to do at its end.
     """
-    runs_a_program = sys.argv[1:2] in (["run"], ["check"])  # which may change sys.argv
+    only_reads = sys.argv[1:2] in (["show"], ["view"], ["diff"], ["export"], ["rules"])  # a program may change sys.argv
     status = main()
-    if not runs_a_program:
+    if only_reads:
         sys.stderr.flush()
         os._exit(status)
     sys.exit(status)

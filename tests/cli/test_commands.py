@@ -208,3 +208,12 @@ def test_colour_only_on_a_terminal(file: str, no_color: str, coloured: bool) -> 
     assert process.wait(timeout=60) == 0
     os.close(leader)
     assert (b"\x1b[" in written) == coloured
+
+
+@pytest.mark.parametrize("command", ["run", "explain"])
+def test_a_program_comes_to_its_own_end(command: str, tmp_path: Path) -> None:
+    """The commands that only read end at once; those that ran a program let it do what it does at its end."""
+    script = tmp_path / "script.py"
+    script.write_text("import atexit, torch\natexit.register(print, 'good' + 'bye')\ntorch.ones(2) + 1\n")
+    options = ["-o", str(tmp_path / "run.plait")] if command == "run" else []
+    assert "goodbye" in run(command, *options, str(script)).stdout

@@ -75,7 +75,8 @@ def hoist_of(p: Program) -> Hoist | None:
             ):
                 before.append(i)
                 own.update(i.outs)
-        rest = [i for i in p.code if i not in before]
+        done = {id(i) for i in before}
+        rest = [i for i in p.code if id(i) not in done]
         if not rest or not any(i.op == "linear" for i in before):
             continue
         needed = {k for i in rest for k in i.ins}

@@ -132,6 +132,7 @@ export class GraphView implements Part {
       const scene = makeScene(graph, this.app.store.sites, {
         open, rounds: state.rounds, held: state.held, read: state.read, reads, places: this.app.store.placeOfSite,
         batches: this.app.store.batchesOf(state.step),
+        from: this.app.store.numbersFrom(state.step),
       });
       const flat = scene.boxes.map((box) => ({ id: box.id, parent: box.parent, open: box.open, ...sizeOf(box) }));
       const arrows = scene.arrows.map(({ from, to, kind }) => ({ from, to, kind }));

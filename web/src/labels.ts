@@ -122,7 +122,7 @@ function opLabel(words: Words, fold: Fold): Label {
   }
   for (const sample of graph.samples.get(node) ?? []) {
     if (sample.output !== 0) continue;
-    lines.push(sample.what === "value" ? `= ${sample.text}` : `grad ${sample.text}`);
+    lines.push((sample.what === "value" ? `= ${sample.text}` : `grad ${sample.text}`) + words.options.from);
   }
   const cut = graph.cut(node);
   const label = plain(fold.kind === "input" ? "input" : "op", lines, times(words.counts[fold.id]!));

@@ -111,7 +111,8 @@ export class Panel {
   }
 
   private group(fold: Fold): Child[] {
-    const { graph } = this.view.shown!;
+    const { graph, step } = this.view.shown!;
+    const from = this.view.app.store.numbersFrom(step);
     let ops = 0;
     let kept = 0;
     let ns = 0;
@@ -132,14 +133,15 @@ export class Panel {
     if (fold.trips !== null) rows.push(["rounds", span(...fold.trips)]);
     if (fold.depth > 1) rows.push(["calls itself", `${fold.depth} deep`]);
     if (kept > 0) rows.push(["kept for backward", size(kept)]);
-    if (ns > 0) rows.push(["time", duration(ns)]);
+    if (ns > 0) rows.push([`time${from}`, duration(ns)]);
     const open = this.view.open().has(`f${fold.id}`);
     const isGroup = fold.kind === "frame" || fold.kind === "loop";
     return [facts(rows), isGroup ? h("button", { onclick: () => this.view.toggle(`f${fold.id}`) }, open ? "fold it" : "open it") : null, ...this.source(fold.site)];
   }
 
   private operation(fold: Fold, node: number, single: boolean, state: State): Child[] {
-    const { graph, stats } = this.view.shown!;
+    const { graph, step, stats } = this.view.shown!;
+    const from = this.view.app.store.numbersFrom(step);
     const rows: [string, Child][] = [];
     rows.push(["node", h("span", {}, `$${node}`, !single && fold.members.length > 1 ? " (the first of them)" : "")]);
     for (const value of graph.outputsOf(node).slice(0, 4)) {
@@ -167,9 +169,9 @@ export class Panel {
     const writes = graph.wire.nodes.writes.filter(([writer]) => writer === node).map(([, value]) => graph.valueName(value));
     if (writes.length > 0) rows.push(["writes in place", writes.join(", ")]);
     const ns = graph.wire.durations?.[node];
-    if (ns !== undefined && fold.kind === "op") rows.push(["time", duration(ns)]);
+    if (ns !== undefined && fold.kind === "op") rows.push([`time${from}`, duration(ns)]);
     if (graph.cut(node) !== "") rows.push(["cut", h("span", { class: "cut" }, graph.cut(node))]);
-    for (const sample of graph.samples.get(node) ?? []) rows.push([sample.what === "value" ? "elements" : "gradient", h("code", {}, sample.text)]);
+    for (const sample of graph.samples.get(node) ?? []) rows.push([(sample.what === "value" ? "elements" : "gradient") + from, h("code", {}, sample.text)]);
     if (stats !== null) {
       stats.node.forEach((each, k) => {
         if (each !== node) return;
@@ -202,7 +204,7 @@ export class Panel {
     const rows: [string, Child][] = [];
     const value = graph.decisionValue[first]!;
     rows.push(["asked", h("span", {}, `${graph.text(graph.wire.decisions.how[first]!)} of `, this.nodeButton(graph.valueNode[value]!, graph.valueName(value)), ` ${graph.typeText(value)}`)]);
-    const options = { open: new Set<string>(), rounds: app.state.rounds, held: false, read: false, reads, places: app.store.placeOfSite, batches: new Map() };
+    const options = { open: new Set<string>(), rounds: app.state.rounds, held: false, read: false, reads, places: app.store.placeOfSite, batches: new Map(), from: "" };
     const shownNow = shownRegions(graph, app.state.rounds);
     const counts = countShown(graph, shownNow);
     const [no, yes] = outcomesOf({ graph, sites: app.store.sites, options, shown: shownNow, counts, small: false }, fold.id);

@@ -9,7 +9,7 @@ const { graphs, sites, reads, places } = fixture("loop");
 
 function scene(number: number, change: Partial<SceneOptions> = {}): Scene {
   const graph = graphs[number]!;
-  return makeScene(graph, sites, { open: firstOpen(graph), rounds: new Map(), held: false, read: false, reads: reads[number]!, places, batches: new Map(), ...change });
+  return makeScene(graph, sites, { open: firstOpen(graph), rounds: new Map(), held: false, read: false, reads: reads[number]!, places, batches: new Map(), from: "", ...change });
 }
 
 const titles = (made: Scene): string[] => made.boxes.map((box) => box.lines[0]!);
@@ -30,9 +30,17 @@ describe("scene", () => {
     graph!.wire.text[graph!.wire.nodes.op[node]!] = "BatchNode";
     const batch = { ...head.batches[0]!, examples: 128, groups: 1 };
     const made = makeScene(graph!, places_, {
-      open: firstOpen(graph!), rounds: new Map(), held: false, read: false, reads: [], places, batches: new Map([[graph!.site[node]!, batch]]),
+      open: firstOpen(graph!), rounds: new Map(), held: false, read: false, reads: [], places, batches: new Map([[graph!.site[node]!, batch]]), from: "",
     });
     expect(made.boxes.map((box) => box.lines)).toContainEqual(expect.arrayContaining([expect.stringContaining("batched run"), "128 examples in 1 group"]));
+  });
+  it("says of which step the elements are, if not of the one that is shown", () => {
+    const graph = graphs[0]!;
+    const sum = graph.folds.filter((fold) => fold.kind === "op").at(-1)!.members[0]!;
+    graph.samples.set(sum, [{ output: 0, what: "value", text: "7" }]);
+    const lines = (from: string): string[] => scene(0, { from }).boxes.flatMap((box) => box.lines).filter((line) => line.startsWith("= 7"));
+    expect([lines(""), lines(" in step 3")]).toEqual([["= 7"], ["= 7 in step 3"]]);
+    graph.samples.delete(sum);
   });
   it("leads back to the next round", () => {
     expect(scene(0).arrows.filter((arrow) => arrow.kind === "back").length).toBeGreaterThan(0);

@@ -63,6 +63,8 @@ export interface SceneOptions {
   places: ReadonlyMap<number, PlaceWire>;
   /** The batched runs of the step, by the site that called them. */
   batches: ReadonlyMap<number, BatchWire>;
+  /** Where the numbers in the boxes are from, if not from the step itself: ` in step 3`, which built the graph first. */
+  from: string;
 }
 
 export const SMALL = 30;

@@ -54,6 +54,12 @@ export class Store {
     return this.head.steps.graph[step] ?? -1;
   }
 
+  /** Times and elements are kept once a graph, of the step that built it first: ` in step 3`, or nothing for that step. */
+  numbersFrom(step: number): string {
+    const first = this.head.steps.graph.indexOf(this.graphOf(step));
+    return first === step || first < 0 ? "" : ` in step ${first}`;
+  }
+
   /** The graph of a step, decoded. */
   async stepGraph(step: number): Promise<Graph> {
     if (this.steps === 0) throw new Told("Nothing was computed with tensors while this was recorded: there is no graph to draw.");

@@ -8,6 +8,7 @@ from types import CodeType
 from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
+    from torch import Tensor
     from torch.nn import Module
 
 Asked = tuple[CodeType | None, int]
@@ -32,6 +33,9 @@ class BatchWatch(Protocol):
 
     def uses(self, modules: list[Module]) -> None:
         """The models whose parameters get gradients through this run; told before its result is made."""
+
+    def seen(self, tensors: list[Tensor]) -> list[Tensor]:
+        """Those of the examples' tensors that the step has seen already, and that ask for no gradient."""
 
     def ends(self, report: Any) -> None:
         """The run is over; its report."""

@@ -163,3 +163,27 @@ def test_two_runs_in_one_step_belong_to_it() -> None:
             optimizer.step()
     trained = [step.id for step in recording.steps if step.kind == "train"]
     assert [run.step for run in batches(recording)] == [each for each in trained for _ in range(2)]
+
+
+def test_arrows_lead_from_operations_of_the_step_into_the_batch() -> None:
+    """Not from data that only the batch reads: each batch of other data would be a graph of its own."""
+    net = Net()
+    whole, lists = torch.randn(2, 4, 3), [examples(2 + k, 5, 3, 1) for k in range(3)]
+    batched = plait.batch(net)
+    with plait.record() as recording:
+        for _ in range(3):
+            batched(whole).mean().backward()
+        for each in lists:
+            batched(each).mean().backward()
+    steps = [step for step in recording.steps if step.kind == "train"]
+    graphs = [recording.graph_of(step) for step in steps]
+    assert len(steps) == 6
+    assert steps[1].graph == steps[2].graph  # rows of one tensor
+    assert steps[3].graph == steps[4].graph == steps[5].graph  # lists of tensors, whatever their lengths
+
+    def sources(graph: plait.graph.Graph) -> list[str]:
+        batch = next(node for node in graph.nodes if "BatchNode" in node.op)
+        return [graph.nodes[graph.values[edge.value].node].op.rpartition(".")[2] for edge in batch.inputs]
+
+    assert sources(graphs[0]).count("unbind") == 2
+    assert "unbind" not in sources(graphs[3]) and sources(graphs[3]).count("data") == 0

@@ -36,13 +36,15 @@ class Output:
 
 
 class BatchNode(torch.autograd.Function):
-    """The whole batch as autograd sees it: leaves in, results out."""
+    """The whole batch as autograd sees it: leaves in, results out. Behind the leaves come tensors of the examples that
+    a recording has seen, so that it sees where the batch has its rows from."""
 
     @staticmethod
-    def forward(ctx: Any, holder: _Holder, *leaves: Tensor) -> Any:
+    def forward(ctx: Any, holder: _Holder, *tensors: Tensor) -> Any:
         ctx.holder = holder
+        ctx.given = len(tensors)
         ctx.set_materialize_grads(False)
-        ctx.save_for_backward(*leaves)
+        ctx.save_for_backward(*tensors[: len(holder.order)])
         outs = [holder.value(o) for o in holder.outputs]
         ctx.mark_non_differentiable(*[t for t, o in zip(outs, holder.outputs) if not o.tracks])
         return tuple(outs)
@@ -51,16 +53,17 @@ class BatchNode(torch.autograd.Function):
     def backward(ctx: Any, *gouts: Tensor | None) -> Any:
         leaves = ctx.saved_tensors  # also PyTorch's own check for writes since the forward
         holder: _Holder = ctx.holder
+        rest = [None] * (ctx.given - len(leaves))
         if torch.is_grad_enabled():
-            return (None, *holder.plain(leaves, gouts))
+            return (None, *holder.plain(leaves, gouts), *rest)
         keep = private.keep_graph()
         try:
             with uncollected(), private.DisableTorchFunction():  # a recording has one node for all of this
-                grads = holder.grads(leaves, gouts, ctx.needs_input_grad[1:], keep)
+                grads = holder.grads(leaves, gouts, ctx.needs_input_grad[1 : 1 + len(leaves)], keep)
         finally:
             if not keep:
                 holder.release()
-        return (None, *grads)
+        return (None, *grads, *rest)
 
 
 class _Holder:
@@ -173,7 +176,8 @@ def collect(
         )
     holder = _Holder(ex, outputs, leaves, {id(p) for p in parameters})
     if leaves and torch.is_grad_enabled() and any(o.tracks for o in outputs):
-        tensors = list(BatchNode.apply(holder, *leaves))  # type: ignore[no-untyped-call]
+        others = [] if rt.watch is None else rt.watch.seen([leaf.tensor for leaf in ex.leaves])
+        tensors = list(BatchNode.apply(holder, *leaves, *others))  # type: ignore[no-untyped-call]
     else:
         tensors = [holder.value(o) for o in outputs]
     res: list[tuple[str, Any]] = []

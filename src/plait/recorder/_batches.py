@@ -21,6 +21,7 @@ from plait._watch import Asked
 if TYPE_CHECKING:
     from types import FrameType
 
+    from torch import Tensor
     from torch.nn import Module
 
     from plait.recorder._recorder import Record
@@ -125,6 +126,12 @@ class BatchRun:
         tape = self._record.tape
         for module in modules:
             tape.guarded(tape.scopes.of, module)
+
+    def seen(self, tensors: list[Tensor]) -> list[Tensor]:
+        """What other operations of the step made or used: from there an arrow leads into the batch. Not data that only
+        the batch reads, or each batch of other data would be a graph of its own."""
+        tape = self._record.tape
+        return [t for t in tensors if not t.requires_grad and tape.guarded(tape.knows, t)]
 
     def ends(self, report: Any) -> None:
         """Keep what the run did."""

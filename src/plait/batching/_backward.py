@@ -175,6 +175,8 @@ class Pairs:
 class Accumulator:
     """Gradients of shared tensors."""
 
+    ROWS = Pairs.ROWS
+
     def __init__(self) -> None:
         self.sums: dict[int, Tensor] = {}
         self.pairs: dict[tuple[int, int], Pairs] = {}

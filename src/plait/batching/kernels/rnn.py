@@ -81,10 +81,19 @@ class Direction:
     """One layer in one direction: forward keeps what backward needs."""
 
     def __init__(
-        self, cfg: Config, tm: TimeMajor, x: Tensor, w: Sequence[Tensor], h0: Tensor | None, c0: Tensor | None
+        self,
+        cfg: Config,
+        tm: TimeMajor,
+        source: Tensor,
+        rows: Tensor,
+        w: Sequence[Tensor],
+        h0: Tensor | None,
+        c0: Tensor | None,
     ) -> None:
-        self.cfg, self.tm, self.x, self.w = cfg, tm, x, w
+        """`source` has the inputs in the order of the examples, `rows` says which of them comes when."""
+        self.cfg, self.tm, self.source, self.rows, self.w = cfg, tm, source, rows, w
         self.h0, self.c0 = h0, c0
+        x = source.index_select(0, rows)  # not kept: the way back takes it again, a piece at a time
         k = cfg.hidden
         n = x.shape[0]
         gru = cfg.mode == "GRU"
@@ -202,9 +211,9 @@ class Direction:
             for b in real[2:4]:
                 if b.requires_grad:
                     acc.add(b, db)
-            acc.linear(real[0], None, d, self.x)
-        else:
-            acc.linear(real[0], real[2] if cfg.bias else None, d, self.x)
+        bias = real[2] if cfg.bias and cfg.mode == "GRU" else None
+        for piece, rows in zip(d.split(acc.ROWS), self.rows.split(acc.ROWS)):  # type: ignore[no-untyped-call]
+            acc.linear(real[0], bias, piece, self.source.index_select(0, rows))
         for t in range(len(sizes)):
             ds, hp = d2[off[t] : off[t + 1]], self._prev(t, self.h, self.h0)
             bias = real[3] if cfg.mode == "GRU" and cfg.bias else None
@@ -260,7 +269,8 @@ class RNNKernel:
                 run = Direction(
                     cfg,
                     tm,
-                    x.index_select(0, rows),
+                    x,
+                    rows,
                     ws,
                     init[0] if init else None,
                     init[1] if len(init) > 1 else None,

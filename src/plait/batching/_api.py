@@ -11,8 +11,9 @@ import torch
 from torch import Tensor, nn
 
 from plait import _torch as private
+from plait._uncollected import uncollected
 from plait._watch import BatchWatch, watch_of
-from plait.batching._current import local, uncollected
+from plait.batching._current import local
 from plait.batching._examples import Spread, regroup, spread
 from plait.batching._lanes import Lanes
 from plait.batching._lazy import BatchError

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import gc
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from plait.batching._core_choice import use
@@ -81,15 +78,3 @@ class _Local(threading.local):
 
 
 local = _Local()
-
-
-@contextmanager
-def uncollected() -> Iterator[None]:
-    """Without Python's search for cycles: what a batch makes lives until its end, so there is nothing to find."""
-    collecting = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if collecting:
-            gc.enable()

@@ -9,8 +9,8 @@ import torch
 from torch import Tensor
 
 from plait import _torch as private
+from plait._uncollected import uncollected
 from plait.batching._backward import backward
-from plait.batching._current import uncollected
 from plait.batching._lazy import BatchError, Lazy
 from plait.batching._marks import INPUT, Const
 from plait.batching._meta import Space

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import gc
 import re
 from collections.abc import Iterable
 from dataclasses import replace
 from functools import lru_cache
 
+from plait._uncollected import uncollected
 from plait.recording import Recording
 from plait.rules._case import BUDGET, FEW, Case, Run
 from plait.rules._catalogue import Rule, chosen
@@ -30,13 +30,8 @@ def explain_recording(
         NotFoundError: `select` or `ignore` names no rule and no category.
     """
     wanted = chosen(select, ignore)
-    collecting = gc.isenabled()
-    gc.disable()  # hundreds of thousands of small frozen objects and no cycle among them
-    try:
+    with uncollected():  # hundreds of thousands of small frozen objects and no cycle among them
         return _explained(Run(recording, budget, parting), wanted, strict)
-    finally:
-        if collecting:
-            gc.enable()
 
 
 def _explained(run: Run, wanted: Iterable[Rule], strict: bool) -> Findings:

@@ -7,16 +7,15 @@ that looks like markup stays text.
 from __future__ import annotations
 
 import base64
-import gc
 import hashlib
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable
 from functools import lru_cache
 from html import escape
 from importlib import resources
 from pathlib import Path
 
 from plait._errors import PlaitError
+from plait._uncollected import uncollected
 from plait.graph._marks import Contrast, Mark
 from plait.recording import Recording
 from plait.views._batch import batch_chunk, batch_list
@@ -36,7 +35,7 @@ def page(
     `step` is the one it opens with. `marks` are remarks of others at lines of the source, `contrast` a comparison
     with other runs (see `plait.graph`).
     """
-    with _without_gc():
+    with uncollected():
         pages = Pages(recording, marks, step, contrast)
         chunks: dict[str, str] = {}
         carried = []
@@ -150,21 +149,9 @@ def _hash(text: str) -> str:
     return f"sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}"
 
 
-@contextmanager
-def _without_gc() -> Iterator[None]:
-    """A large graph is a million small objects and no cycles: looking for cycles would take most of the time."""
-    on = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if on:
-            gc.enable()
-
-
 def chunk_text(pages: Pages, name: str) -> str | None:
     """One chunk by its name, packed; None if there is no such chunk. What `--serve` hands out."""
-    with _without_gc():
+    with uncollected():
         if name == "stats":
             return pack(pages.stats())
         kind, digits = name[:1], name[1:]

@@ -28,24 +28,13 @@ def _fused_add(w: Writer, i: Instr, a: Any, b: Any) -> bool:
         o = i.outs[0]
         made = x in w.maker and x not in w.gates and w.maker[x].op in ("linear", "matmul_w", "add", "mul")
         mine = w.single(x) and (made or x in w.p.own) and x not in w.delayed
-        if delayed[0] == "mm":
-            call = f"{delayed[1]}, {delayed[2]}"
-            if o in w.out_of:
-                w.line(f"v{o} = addmm({w.flush(x)}, {call}, out=O[{w.out_of[o]}])")
-            elif mine:
-                w.overwritten.add(x)
-                w.line(f"v{o} = v{x}.addmm_({call})")
-            else:
-                w.line(f"v{o} = addmm({w.flush(x)}, {call})")
+        name = "addmm" if delayed[0] == "mm" else "torch.addcmul"
+        call = f"{delayed[1]}, {delayed[2]}"
+        if o not in w.out_of and mine:
+            w.overwritten.add(x)
+            w.line(f"v{o} = v{x}.{name.removeprefix('torch.')}_({call})")
         else:
-            call = f"{delayed[1]}, {delayed[2]}"
-            if o in w.out_of:
-                w.line(f"v{o} = torch.addcmul({w.flush(x)}, {call}, out=O[{w.out_of[o]}])")
-            elif mine:
-                w.overwritten.add(x)
-                w.line(f"v{o} = v{x}.addcmul_({call})")
-            else:
-                w.line(f"v{o} = torch.addcmul({w.flush(x)}, {call})")
+            w.set(o, name, f"{w.flush(x)}, {call}")
         del w.delayed[y]
         return True
     return False

@@ -11,7 +11,6 @@ import torch
 from torch import Tensor, nn
 
 from plait import _torch as private
-from plait._uncollected import uncollected
 from plait._watch import BatchWatch, watch_of
 from plait.batching._current import local
 from plait.batching._examples import Spread, regroup, spread
@@ -21,6 +20,7 @@ from plait.batching._outputs import as_row, collect
 from plait.batching._report import Report
 from plait.batching._runtime import LaneRuntime
 from plait.batching._tree import flatten, same_tree, unflatten
+from plait.graph._uncollected import uncollected
 
 RANDOMNESS = ("error", "different", "same")
 

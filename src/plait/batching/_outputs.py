@@ -9,13 +9,13 @@ import torch
 from torch import Tensor
 
 from plait import _torch as private
-from plait._uncollected import uncollected
 from plait.batching._backward import backward
 from plait.batching._lazy import BatchError, Lazy
 from plait.batching._marks import INPUT, Const
 from plait.batching._meta import Space
 from plait.batching._replay import replay
 from plait.batching._writes import fresh
+from plait.graph._uncollected import uncollected
 
 if TYPE_CHECKING:
     from plait.batching._execute import Executor

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 from functools import lru_cache
 
-from plait._uncollected import uncollected
+from plait.graph._uncollected import uncollected
 from plait.recording import Recording
 from plait.rules._case import BUDGET, FEW, Case, Run
 from plait.rules._catalogue import Rule, chosen

@@ -15,8 +15,8 @@ from importlib import resources
 from pathlib import Path
 
 from plait._errors import PlaitError
-from plait._uncollected import uncollected
 from plait.graph._marks import Contrast, Mark
+from plait.graph._uncollected import uncollected
 from plait.recording import Recording
 from plait.views._batch import batch_chunk, batch_list
 from plait.views._pack import pack, pack_columns, pack_text

@@ -56,12 +56,15 @@ static int lazy_init(LazyObject *x, PyObject *args, PyObject *kw) {
     return 0;
 }
 static PyObject *lazy_compare(PyObject *, PyObject *, int);
+static PyObject *lazy_rows(PyObject *);
+static PyObject *lazy_item(PyObject *, PyObject *);
 static PyNumberMethods lazy_number;
+static PyMappingMethods lazy_mapping;
 static PyTypeObject LazyType = {
     PyVarObject_HEAD_INIT(NULL, 0).tp_name = "plait.batching._core.LazyBase", .tp_basicsize = sizeof(LazyObject),
     .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE, .tp_new = PyType_GenericNew, .tp_init = (initproc)lazy_init,
     .tp_dealloc = (destructor)lazy_dealloc, .tp_members = lazy_members, .tp_richcompare = lazy_compare,
-    .tp_as_number = &lazy_number};
+    .tp_as_number = &lazy_number, .tp_as_mapping = &lazy_mapping, .tp_iter = lazy_rows};
 
 /* a comparison that nobody has needed as a tensor yet */
 typedef struct { PyObject_HEAD PyObject *name, *value, *other; int op; } TestObject;
@@ -947,7 +950,7 @@ end:
 static _Thread_local CoreObject *here;
 static PyObject *fast_names, *slow_dispatch, *ours, *site_here;   /* set by `install` */
 static PyObject *s_add, *s_sub, *s_mul, *s_div, *s_matmul, *s_neg, *s_read, *s_compare, *s_operate, *s_truth, *s_slow,
-    *s_stack, *s_cat, *s_switch, *s_ops[6];
+    *s_stack, *s_cat, *s_switch, *s_unbound, *s_item, *s_ops[6];
 static PyTypeObject CoreType;
 
 static PyObject *module_use(PyObject *m, PyObject *core) {
@@ -996,6 +999,29 @@ static PyObject *lazy_sub(PyObject *a, PyObject *b) { return operate(s_sub, a, b
 static PyObject *lazy_div(PyObject *a, PyObject *b) { return operate(s_div, a, b); }
 static PyObject *lazy_matmul(PyObject *a, PyObject *b) { return operate(s_matmul, a, b); }
 static PyObject *lazy_neg(PyObject *a) { return operate(s_neg, a, NULL); }
+
+/* for row in x; x[t] */
+static PyObject *lazy_rows(PyObject *a) {
+    if (here) {
+        PyObject *rows = core_rows(here, a);
+        if (!rows) return NULL;
+        PyObject *res = rows == Py_NotImplemented ? NULL : PyObject_GetIter(rows);
+        int known = rows != Py_NotImplemented;
+        Py_DECREF(rows);
+        if (known) return res;
+    }
+    return PyObject_CallMethodNoArgs(a, s_unbound);
+}
+static PyObject *lazy_item(PyObject *a, PyObject *index) {
+    if (here && PyLong_CheckExact(index)) {
+        PyObject *const items[] = {a, index};
+        PyObject *row = core_row(here, items, 2);
+        if (row != Py_NotImplemented) return row;
+        Py_DECREF(row);
+    }
+    return PyObject_CallMethodOneArg(a, s_item, index);
+}
+static PyMappingMethods lazy_mapping = {.mp_subscript = lazy_item};
 
 /* x < 3: only an `if` will ask, so no call is made for it */
 static PyObject *lazy_compare(PyObject *a, PyObject *b, int op) {
@@ -1203,41 +1229,46 @@ static PyTypeObject CellType = {
     .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE, .tp_new = PyType_GenericNew, .tp_members = cell_members,
     .tp_call = cell_call, .tp_descr_get = cell_get};
 
-/* ---------------------------------------------------------------- modules
- * What stands as `__call__` in the classes of torch.nn while lanes run. */
-typedef struct { PyObject_HEAD PyObject *slow; vectorcallfunc call; } ModuleCallObject;
-static PyTypeObject ModuleCallType;
-static PyMemberDef module_call_members[] = {
-    {"slow", T_OBJECT, offsetof(ModuleCallObject, slow), 0, "the long way, called with the module first"}, {NULL}};
-static PyObject *module_call_call(PyObject *self, PyObject *const *args, size_t nargsf, PyObject *names) {
+/* ---------------------------------------------------------------- modules and methods
+ * What stands as `__call__` in the classes of torch.nn while lanes run; with a name, a method of values. */
+typedef struct { PyObject_HEAD PyObject *slow, *name; vectorcallfunc call; } FastCallObject;
+static PyTypeObject FastCallType;
+static PyMemberDef fast_call_members[] = {
+    {"slow", T_OBJECT, offsetof(FastCallObject, slow), 0, "the long way, called with the module or value first"}, {NULL}};
+static PyObject *fast_call_call(PyObject *self, PyObject *const *args, size_t nargsf, PyObject *names) {
+    FastCallObject *f = (FastCallObject *)self;
     Py_ssize_t n = PyVectorcall_NARGS(nargsf);
     if (here && n && (!names || PyTuple_GET_SIZE(names) == 0)) {
-        PyObject *training = training_of(here, args[0]);
-        if (!training) return NULL;
-        PyObject *res = call_again(here, args[0], training, NULL, args + 1, n - 1, NULL);
-        Py_DECREF(training);
+        PyObject *res;
+        if (f->name == Py_None) {
+            PyObject *training = training_of(here, args[0]);
+            if (!training) return NULL;
+            res = call_again(here, args[0], training, NULL, args + 1, n - 1, NULL);
+            Py_DECREF(training);
+        } else res = call_again(here, f->name, Py_None, NULL, args, n, NULL);
         if (res != Py_NotImplemented) return res;
         Py_DECREF(res);
     }
-    return PyObject_Vectorcall(((ModuleCallObject *)self)->slow, args, nargsf, names);
+    return PyObject_Vectorcall(f->slow, args, nargsf, names);
 }
-static int module_call_init(ModuleCallObject *f, PyObject *args, PyObject *kw) {
-    PyObject *slow;
-    if (!PyArg_ParseTuple(args, "O", &slow)) return -1;
+static int fast_call_init(FastCallObject *f, PyObject *args, PyObject *kw) {
+    PyObject *slow, *name = Py_None;
+    if (!PyArg_ParseTuple(args, "O|O", &slow, &name)) return -1;
     Py_INCREF(slow); Py_XSETREF(f->slow, slow);
-    f->call = module_call_call;
+    Py_INCREF(name); Py_XSETREF(f->name, name);
+    f->call = fast_call_call;
     return 0;
 }
-static void module_call_dealloc(ModuleCallObject *f) {
-    Py_XDECREF(f->slow);
+static void fast_call_dealloc(FastCallObject *f) {
+    Py_XDECREF(f->slow); Py_XDECREF(f->name);
     Py_TYPE(f)->tp_free((PyObject *)f);
 }
-static PyTypeObject ModuleCallType = {
-    PyVarObject_HEAD_INIT(NULL, 0).tp_name = "plait.batching._core.ModuleCall", .tp_basicsize = sizeof(ModuleCallObject),
+static PyTypeObject FastCallType = {
+    PyVarObject_HEAD_INIT(NULL, 0).tp_name = "plait.batching._core.FastCall", .tp_basicsize = sizeof(FastCallObject),
     .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_METHOD_DESCRIPTOR | Py_TPFLAGS_HAVE_VECTORCALL,
-    .tp_new = PyType_GenericNew, .tp_init = (initproc)module_call_init, .tp_dealloc = (destructor)module_call_dealloc,
-    .tp_members = module_call_members, .tp_call = PyVectorcall_Call,
-    .tp_vectorcall_offset = offsetof(ModuleCallObject, call), .tp_descr_get = cell_get};
+    .tp_new = PyType_GenericNew, .tp_init = (initproc)fast_call_init, .tp_dealloc = (destructor)fast_call_dealloc,
+    .tp_members = fast_call_members, .tp_call = PyVectorcall_Call,
+    .tp_vectorcall_offset = offsetof(FastCallObject, call), .tp_descr_get = cell_get};
 
 /* asked(waiting) -> (64-bit rows, meta, {place: count}) if all wait for values of one kind that are one row each; or None */
 static PyObject *core_asked(CoreObject *c, PyObject *waiting) {
@@ -1319,13 +1350,13 @@ PyMODINIT_FUNC PyInit__core(void) {
     struct { PyObject **to; const char *text; } words[] = {
         {&s_add, "add"}, {&s_sub, "sub"}, {&s_mul, "mul"}, {&s_div, "div"}, {&s_matmul, "matmul"}, {&s_neg, "neg"},
         {&s_read, "read"}, {&s_compare, "_compare"}, {&s_operate, "_operate"}, {&s_truth, "_truth"}, {&s_slow, "_slow"},
-        {&s_stack, "stack"}, {&s_cat, "cat"}, {&s_switch, "switch"}, {&s_ops[Py_LT], "lt"}, {&s_ops[Py_LE], "le"}, {&s_ops[Py_EQ], "eq"},
+        {&s_stack, "stack"}, {&s_cat, "cat"}, {&s_switch, "switch"}, {&s_unbound, "_unbound"}, {&s_item, "_item"}, {&s_ops[Py_LT], "lt"}, {&s_ops[Py_LE], "le"}, {&s_ops[Py_EQ], "eq"},
         {&s_ops[Py_NE], "ne"}, {&s_ops[Py_GT], "gt"}, {&s_ops[Py_GE], "ge"}};
     for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++)
         if (!(*words[i].to = PyUnicode_InternFromString(words[i].text))) return NULL;
     LazyType.tp_hash = PyBaseObject_Type.tp_hash;   /* values are told apart by identity */
-    PyTypeObject *types[] = {&MetaType, &LazyType, &EntryType, &CoreType, &TestType, &CellType, &ModuleCallType};
-    const char *names[] = {"MetaBase", "LazyBase", "Entry", "Core", "Test", "CellBase", "ModuleCall"};
+    PyTypeObject *types[] = {&MetaType, &LazyType, &EntryType, &CoreType, &TestType, &CellType, &FastCallType};
+    const char *names[] = {"MetaBase", "LazyBase", "Entry", "Core", "Test", "CellBase", "FastCall"};
     for (int i = 0; i < 7; i++) {
         if (PyType_Ready(types[i]) < 0) return NULL;
         Py_INCREF(types[i]);

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
-NAMES = ("CellBase", "Core", "Entry", "LazyBase", "MetaBase", "ModuleCall", "Test", "dispatch", "install", "use")
+NAMES = ("CellBase", "Core", "Entry", "LazyBase", "MetaBase", "FastCall", "Test", "dispatch", "install", "use")
 
 if TYPE_CHECKING:
     from plait.batching._core_py import (
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
         Entry,
         LazyBase,
         MetaBase,
-        ModuleCall,
+        FastCall,
         Test,
         dispatch,
         install,
@@ -33,5 +33,5 @@ else:
     globals().update({name: getattr(core, name) for name in NAMES})
 
 __all__ = [
-    "NATIVE", "CellBase", "Core", "Entry", "LazyBase", "MetaBase", "ModuleCall", "Test", "dispatch", "install", "use",
+    "NATIVE", "CellBase", "Core", "Entry", "LazyBase", "MetaBase", "FastCall", "Test", "dispatch", "install", "use",
 ]  # fmt: skip

@@ -53,10 +53,11 @@ class CellBase:
         return self if obj is None else MethodType(self, obj)
 
 
-class ModuleCall:
-    """What stands as `__call__` in the classes of torch.nn while lanes run; `slow` is called with the module first."""
+class FastCall:
+    """What stands as `__call__` in the classes of torch.nn while lanes run; `slow` is called with the module first. In
+    the compiled core, with a name, a method of values as well."""
 
-    def __init__(self, slow: Callable[..., Any]) -> None:
+    def __init__(self, slow: Callable[..., Any], name: str | None = None) -> None:
         self.slow = slow
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from torch import nn
 
 from plait.batching._cells import PURE, call_module
-from plait.batching._core_choice import ModuleCall
+from plait.batching._core_choice import FastCall
 from plait.batching._current import local
 from plait.batching._lazy import BatchError, Lazy
 from plait.batching.kernels.modules import RAGGED_MODULES
@@ -60,12 +60,33 @@ def modules_deferred(rt: LaneRuntime, func: Any) -> Iterator[None]:
     rt.deferred = {type(m) for m in modules} & _CLASSES | set(RAGGED_MODULES)
     _defer(rt.deferred)
     kept = [(m, dict(m.__dict__), dict(m._buffers)) for m in modules]
+    at_hand = _put_at_hand(modules)
     try:
         yield
         _check_state(kept)
     finally:
+        _take_away(at_hand)
         _restore(kept)
         _release(rt.deferred)
+
+
+def _put_at_hand(modules: list[nn.Module]) -> list[tuple[dict[str, Any], str, nn.Module]]:
+    """While lanes run, modules have their children in their own dictionaries too: `self.cell` is found at once, where
+    `nn.Module.__getattr__` takes longer than it takes to record the call. (Not parameters: `functional_call` exchanges
+    them behind a module's back.)"""
+    added = []
+    for m in modules:
+        for name, child in m._modules.items():
+            if child is not None and name not in m.__dict__:
+                m.__dict__[name] = child
+                added.append((m.__dict__, name, child))
+    return added
+
+
+def _take_away(added: list[tuple[dict[str, Any], str, nn.Module]]) -> None:
+    for d, name, child in added:
+        if d.get(name) is child:
+            del d[name]
 
 
 def defer_met(rt: LaneRuntime) -> None:
@@ -150,4 +171,4 @@ def _call(self: nn.Module, *args: Any, **kwargs: Any) -> Any:
     return call_module(rt, self, args, kwargs, _ORIGINAL)
 
 
-_CALL = ModuleCall(_call)
+_CALL = FastCall(_call)

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from plait.batching._core_choice import install
+from plait.batching._core_choice import NATIVE, FastCall, install
 from plait.batching._current import Runtime, local
-from plait.batching._lazy import Lazy, runtime
+from plait.batching._lazy import Lazy, _call, runtime
 from plait.batching._names import (
     ALONE,
     CANON,
@@ -224,3 +225,15 @@ FAST: dict[Any, Any] = {
 FAST.update({f: (n, torch.get_default_dtype) for f, n in CANON.items() if n in FACTORIES})
 
 install(FAST, torch_function, OURS, site_key)
+
+
+def _add_methods() -> None:
+    """`x.sum()` and the like, as methods that the compiled core tries first; without it `Lazy.__getattr__` makes them."""
+    for f, name in FAST.items():
+        own = getattr(f, "__name__", "")
+        if type(name) is str and own[:1] != "_" and getattr(Tensor, own, None) is f and not hasattr(Lazy, own):
+            setattr(Lazy, own, FastCall(partial(_call, own), name))
+
+
+if NATIVE:
+    _add_methods()

@@ -223,7 +223,7 @@ class Lazy(LazyBase):
         return real(self).detach().numpy()
 
     # ------------------------------------------------------------------ indexing
-    def __getitem__(self, index: Any) -> Any:
+    def _item(self, index: Any) -> Any:
         rt = local.rt
         if rt is not None and rt.core is not None:  # x[t] is a name for a row, no call
             row = rt.core.one_row(self, index)
@@ -234,7 +234,7 @@ class Lazy(LazyBase):
     def __setitem__(self, index: Any, value: Any) -> None:
         _call("__setitem__", self, index, value)
 
-    def __iter__(self) -> Iterator[Any]:
+    def _unbound(self) -> Iterator[Any]:
         if not self.meta.shape:
             raise TypeError("iteration over a 0-d tensor")
         rt = local.rt
@@ -331,6 +331,7 @@ def _slots() -> dict[str, Any]:
         "__sub__": binary("sub"), "__rsub__": binary("sub", True), "__truediv__": binary("div"),
         "__rtruediv__": binary("div", True), "__matmul__": binary("matmul"), "__rmatmul__": binary("matmul", True),
         "__neg__": lambda a: a._operate("neg", (a,)), "__bool__": lambda a: a._truth(), "__hash__": id,
+        "__iter__": lambda a: a._unbound(), "__getitem__": lambda a, index: a._item(index),
     }  # fmt: skip
     return made | {f"__{name}__": compare(name) for name in ("lt", "le", "gt", "ge", "eq", "ne")}
 

@@ -64,7 +64,7 @@ def step_back_lstm(a: Tensor, d: Tensor, h: int, tc: Tensor, cp: Tensor | None, 
     i, f, g, o = a.split(h, 1)  # type: ignore[no-untyped-call]
     di, df, dg, do = d.split(h, 1)  # type: ignore[no-untyped-call]
     torch.mul(dh, tc, out=do)
-    dc = dc + aten.tanh_backward(dh * o, tc)
+    dc = dc + aten.tanh_backward.default(dh * o, tc)
     torch.mul(dc, g, out=di)
     torch.mul(dc, i, out=dg)
     if cp is None:

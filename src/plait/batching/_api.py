@@ -15,7 +15,7 @@ from plait._watch import BatchWatch, watch_of
 from plait.batching._current import local
 from plait.batching._examples import Spread, regroup, spread
 from plait.batching._lanes import Lanes
-from plait.batching._lazy import BatchError
+from plait.batching._lazy import BatchError, Lazy
 from plait.batching._outputs import as_row, collect
 from plait.batching._report import Report
 from plait.batching._runtime import LaneRuntime
@@ -227,7 +227,7 @@ def run_lanes(
     """The results of the examples that ran in lanes: of all, or (`early`) of a few that had nothing to run together."""
     from plait.batching._deferred import modules_deferred
 
-    calls = [given.call(rt, i) for i in range(given.count)]
+    calls = given.calls(rt)
     with nullcontext() if watch is None else watch.lanes(), modules_deferred(rt, func):
         return Lanes(rt, func, calls, early).run()
 
@@ -235,6 +235,8 @@ def run_lanes(
 def columns_of(results: list[Any]) -> tuple[list[list[Any]], Any]:
     """The results of all examples, one list for each place in their structure, and the structure."""
     leaves0, tree = flatten(results[0])
+    if all(type(r) is Lazy for r in results):
+        return [results], tree
     columns: list[list[Any]] = [[x] for x in leaves0]
     for i, r in enumerate(results[1:], 1):
         leaves, other = flatten(r)

@@ -207,15 +207,36 @@ static PyObject *new_lazy(CoreObject *c, Py_ssize_t slot, PyObject *meta, PyObje
 }
 
 /* slots that no node makes */
-static PyObject *core_take(CoreObject *c, PyObject *arg) {
-    Py_ssize_t rows = PyLong_AsSsize_t(arg);
-    if (rows < 0) return NULL;
+static Py_ssize_t take(CoreObject *c, Py_ssize_t rows) {
     if (rows == 0) rows = 1;
     Py_ssize_t base = c->next;
-    if (grow_slots(c, base + rows)) return NULL;
+    if (grow_slots(c, base + rows)) return -1;
     for (Py_ssize_t i = base; i < base + rows; i++) { c->owner[i] = -1; c->row_of[i] = -1; }
     c->next = base + rows;
-    return PyLong_FromSsize_t(base);
+    return base;
+}
+static PyObject *core_take(CoreObject *c, PyObject *arg) {
+    Py_ssize_t rows = PyLong_AsSsize_t(arg);
+    Py_ssize_t base = rows < 0 ? -1 : take(c, rows);
+    return base < 0 ? NULL : PyLong_FromSsize_t(base);
+}
+
+/* inputs(metas) -> a value for each example, whose numbers come from outside */
+static PyObject *core_inputs(CoreObject *c, PyObject *metas) {
+    PyObject *fast = PySequence_Fast(metas, "metas"), *res = NULL;
+    if (!fast) return NULL;
+    Py_ssize_t n = PySequence_Fast_GET_SIZE(fast);
+    res = PyList_New(n);
+    for (Py_ssize_t i = 0; res && i < n; i++) {
+        MetaObject *m = (MetaObject *)PySequence_Fast_GET_ITEM(fast, i);
+        Py_ssize_t base = take(c, m->rows);
+        LazyObject *x = base < 0 ? NULL : (LazyObject *)new_lazy(c, base, (PyObject *)m, c->input);
+        if (!x) { Py_CLEAR(res); break; }
+        x->lane = i;
+        PyList_SET_ITEM(res, i, (PyObject *)x);
+    }
+    Py_DECREF(fast);
+    return res;
 }
 
 static Py_ssize_t add_node(CoreObject *c, int sig, int length, Py_ssize_t rows, int n_in) {
@@ -1309,6 +1330,7 @@ static PyMethodDef core_methods[] = {
     {"reach", (PyCFunction)core_reach, METH_O, NULL},
     {"join", (PyCFunction)(void (*)(void))core_join, METH_FASTCALL, NULL},
     {"has_tensor", (PyCFunction)core_has_tensor, METH_O, NULL},
+    {"inputs", (PyCFunction)core_inputs, METH_O, NULL},
     {"take", (PyCFunction)core_take, METH_O, NULL}, {"put", (PyCFunction)core_put, METH_VARARGS, NULL},
     {"record", (PyCFunction)(void (*)(void))core_record, METH_FASTCALL, NULL},
     {"call", (PyCFunction)(void (*)(void))core_call, METH_FASTCALL, NULL},

@@ -5,16 +5,16 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
-NAMES = ("CellBase", "Core", "Entry", "LazyBase", "MetaBase", "FastCall", "Test", "dispatch", "install", "use")
+NAMES = ("CellBase", "Core", "Entry", "FastCall", "LazyBase", "MetaBase", "Test", "dispatch", "install", "use")
 
 if TYPE_CHECKING:
     from plait.batching._core_py import (
         CellBase,
         Core,
         Entry,
+        FastCall,
         LazyBase,
         MetaBase,
-        FastCall,
         Test,
         dispatch,
         install,
@@ -33,5 +33,5 @@ else:
     globals().update({name: getattr(core, name) for name in NAMES})
 
 __all__ = [
-    "NATIVE", "CellBase", "Core", "Entry", "LazyBase", "MetaBase", "FastCall", "Test", "dispatch", "install", "use",
+    "NATIVE", "CellBase", "Core", "Entry", "FastCall", "LazyBase", "MetaBase", "Test", "dispatch", "install", "use",
 ]  # fmt: skip

@@ -131,6 +131,10 @@ class Core(Planner):
         self._autocast = autocast
 
     # ------------------------------------------------------------------ recording
+    def inputs(self, metas: Sequence[Any]) -> list[Any]:
+        """A value for each example, whose numbers come from outside."""
+        return [self._lazy(self.take(m.rows), m, i, self._input) for i, m in enumerate(metas)]
+
     def put(self, sig: int, length: int, ins: tuple[int, ...], rows: int) -> int:
         if self.on_node is not None:
             self.on_node()

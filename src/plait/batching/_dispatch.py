@@ -228,7 +228,7 @@ install(FAST, torch_function, OURS, site_key)
 
 
 def _add_methods() -> None:
-    """`x.sum()` and the like, as methods that the compiled core tries first; without it `Lazy.__getattr__` makes them."""
+    """`x.sum()` and its like as methods that the compiled core tries first, in place of `Lazy.__getattr__`."""
     for f, name in FAST.items():
         own = getattr(f, "__name__", "")
         if type(name) is str and own[:1] != "_" and getattr(Tensor, own, None) is f and not hasattr(Lazy, own):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -9,7 +10,7 @@ from torch import Tensor
 
 from plait.batching._current import local
 from plait.batching._lazy import BatchError, Lazy
-from plait.batching._meta import Meta, meta_of
+from plait.batching._meta import meta_of
 from plait.batching._tree import Tree
 
 if TYPE_CHECKING:
@@ -43,30 +44,47 @@ class Spread:
         self.count = count
         self.device = device
 
-    def call(self, rt: LaneRuntime, i: int) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        def lazy(t: Tensor, flat: bool) -> Any:
-            meta: Meta = meta_of(
-                tuple(t.shape),
-                t.dtype,
-                t.device,
-                t.requires_grad and torch.is_grad_enabled(),
-                1 if flat and t.dim() == 1 else None,
-            )
-            x = rt.input(t, meta)
-            x.lane = i
-            rt.exec.add_leaf(t, x.slot, meta)
-            return x
+    def calls(self, rt: LaneRuntime) -> list[tuple[tuple[Any, ...], dict[str, Any]]]:
+        """The arguments of each example, its tensors made lazy."""
+        columns = [self._column(rt, a) for a in self.args]
+        words = {k: self._column(rt, a) for k, a in self.kwargs.items()}
+        return [
+            (tuple([c[i] for c in columns]), {k: c[i] for k, c in words.items()} if words else {})
+            for i in range(self.count)
+        ]
 
-        has = rt.core.has_tensor
-        return tuple([_pick(a, i, lazy, has) for a in self.args]), {
-            k: _pick(a, i, lazy, has) for k, a in self.kwargs.items()
-        }
+    def _column(self, rt: LaneRuntime, a: Any) -> list[Any]:
+        """One argument of all examples."""
+        if type(a) is Each and all(isinstance(v, Tensor) for v in a.values):
+            return _inputs(rt, a.values, a.flat)
+
+        def of(i: int) -> Any:
+            def lazy(t: Tensor, flat: bool) -> Any:
+                x = _inputs(rt, (t,), flat)[0]
+                x.lane = i
+                return x
+
+            return lazy
+
+        return [_pick(a, i, of(i), rt.core.has_tensor) for i in range(self.count)]
 
     def plain(self, i: int) -> tuple[tuple[Any, ...], dict[str, Any]]:
         def same(t: Tensor, flat: bool) -> Any:
             return t
 
         return tuple(_pick(a, i, same) for a in self.args), {k: _pick(a, i, same) for k, a in self.kwargs.items()}
+
+
+def _inputs(rt: LaneRuntime, tensors: Sequence[Tensor], flat: bool) -> list[Any]:
+    """Values that stand for these tensors, each of an example of its own."""
+    grad = torch.is_grad_enabled()
+    metas = [
+        meta_of(t.shape, t.dtype, t.device, grad and t.requires_grad, 1 if flat and t.dim() == 1 else None)
+        for t in tensors
+    ]
+    values: list[Any] = rt.core.inputs(metas)
+    rt.exec.add_leaves(tensors, values, metas)
+    return values
 
 
 def _pick(a: Any, i: int, make: Any, has: Any = None) -> Any:

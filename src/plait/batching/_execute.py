@@ -164,6 +164,11 @@ class Executor:
         self.pending.append(leaf)
         self.leaves.append(leaf)
 
+    def add_leaves(self, tensors: Sequence[Tensor], values: Sequence[Lazy], metas: Sequence[Meta]) -> None:
+        leaves = [Leaf(t, x.slot, m) for t, x, m in zip(tensors, values, metas)]
+        self.pending += leaves
+        self.leaves += leaves
+
     def load(self) -> None:
         """Copies the rows of new leaves in, one copy a space."""
         by_space: dict[Space, list[Leaf]] = {}
@@ -179,12 +184,24 @@ class Executor:
                 arena.given = total
                 arena.blank = 0 if any(leaf.meta.tracks for leaf in leaves) else total
             if total:
-                parts = [leaf.tensor if leaf.meta.lead else leaf.tensor.unsqueeze(0) for leaf in leaves]
-                torch.cat(parts, out=arena.buf[at : at + total])
+                self._copy_in(leaves, arena.buf[at : at + total])
+            slot = start = at_start = -1  # leaves whose slots follow one another get their rows together
             for leaf in leaves:
+                if leaf.slot != slot:
+                    if slot > start:
+                        place(start, at_start, slot - start)
+                    start, at_start, slot = leaf.slot, at, leaf.slot
                 leaf.row = at
-                place(leaf.slot, at, leaf.meta.rows)
                 at += leaf.meta.rows
+                slot += leaf.meta.rows
+            if slot > start:
+                place(start, at_start, slot - start)
+
+    def _copy_in(self, leaves: list[Leaf], rows: Tensor) -> None:
+        if all(not leaf.meta.lead for leaf in leaves):
+            torch.stack([leaf.tensor for leaf in leaves], out=rows)
+        else:
+            torch.cat([leaf.tensor if leaf.meta.lead else leaf.tensor.unsqueeze(0) for leaf in leaves], out=rows)
 
     def end_forward(self) -> None:
         """Gives back what only the forward pass needed."""

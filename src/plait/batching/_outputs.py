@@ -76,7 +76,8 @@ class _Holder:
         self.zero = zero
         self.rows: dict[int, list[Any]] = {}
         for leaf in ex.leaves:
-            self.rows.setdefault(id(leaf.tensor), []).append(leaf)
+            if leaf.meta.tracks:
+                self.rows.setdefault(id(leaf.tensor), []).append(leaf)
 
     def value(self, o: Output) -> Tensor:
         assert self.ex is not None
@@ -166,7 +167,7 @@ def collect(
         outputs.append(_output(rt, column, space, shape, tracks))
     leaves: list[Tensor] = []
     seen: set[int] = set()
-    for t in (*ex.shared.values(), *(leaf.tensor for leaf in ex.leaves), *parameters):
+    for t in (*ex.shared.values(), *[leaf.tensor for leaf in ex.leaves if leaf.meta.tracks], *parameters):
         if t.requires_grad and id(t) not in seen:
             seen.add(id(t))
             leaves.append(t)

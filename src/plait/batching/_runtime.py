@@ -19,7 +19,7 @@ from plait.batching._deferred import defer_met
 from plait.batching._execute import Executor
 from plait.batching._lazy import Lazy
 from plait.batching._marks import INPUT, Const
-from plait.batching._meta import Meta, Space, meta_of
+from plait.batching._meta import Space, meta_of
 from plait.batching._names import function_of
 from plait.batching._random import random_call
 from plait.batching._report import Report
@@ -338,6 +338,3 @@ class LaneRuntime(Runtime, LaneRows):
         if t is dict:
             return {k: self.reals(v) for k, v in a.items()}
         return a
-
-    def input(self, t: Tensor, meta: Meta) -> Lazy:
-        return Lazy(self.take(meta.rows), meta, self.lane, INPUT)

@@ -10,7 +10,6 @@ from torch import Tensor
 
 from plait.batching._execute import Arena, Column, Executor, Step, give
 from plait.batching._meta import Space
-from plait.batching._signature import Sig
 
 
 def backward(
@@ -18,62 +17,66 @@ def backward(
 ) -> tuple[dict[Space, Tensor], dict[int, Tensor]]:
     """Gradients of all rows and of the shared tensors, from gradients of some rows. Unless the run is to be kept, what
     the forward pass has saved is given back on the way."""
-    grads: dict[Space, Tensor] = {}
-    acc = Accumulator()
-
-    def of(arena: Arena) -> Tensor:
-        g = grads.get(arena.space)
-        if g is None:
-            space = arena.space
-            g = grads[space] = torch.empty((arena.filled, *space.inner), dtype=space.dtype, device=space.device)
-            # Nobody looks at gradients of rows that want none; on Linux their memory is not even taken.
-            g[arena.blank :].zero_()
-        return g
-
+    acc = Accumulator(keep)
+    arenas = list(ex.arenas.values())
+    for arena in arenas:
+        arena.grad = None
     for space, index, g in seeds:
-        of(ex.arenas[space]).index_add_(0, index, g)
+        _grad(ex.arenas[space]).index_add_(0, index, g)
     for k in range(len(ex.tape) - 1, -1, -1):
         step = ex.tape[k] if keep else ex.tape.pop()
-        sig, outs = step.sig, step.outs
-        if not any(arena.space in grads for arena, _, _ in outs):
+        sig = step.sig
+        for arena, _, _ in step.outs:
+            if arena.grad is not None:
+                break
+        else:
             continue
-        reached = [_reached(ex, sig, out) for out in outs]
-        if True not in reached:
+        gouts: list[Tensor | None] = []
+        reached = some = False
+        for arena, at, rows in step.outs:
+            live = arena.live
+            if live is None or sig.kind == "alone" or 1 in live[at : at + rows]:
+                reached = True
+                some = some or live is not None
+                gouts.append(_grad(arena).narrow(0, at, rows) if arena.space.floating else None)
+            else:
+                gouts.append(None)
+        if not reached:
             continue  # only decisions looked at it: the loop has no gradient here
-        gouts = [
-            of(arena).narrow(0, at, k) if some and arena.space.floating else None
-            for (arena, at, k), some in zip(outs, reached)
-        ]
         if sig.kind == "gather":
-            give(of(step.columns[0][0]), step.columns[0], gouts[0])  # type: ignore[arg-type]
+            give(_grad(step.columns[0][0]), step.columns[0], gouts[0])  # type: ignore[arg-type]
             continue
-        dead = _dead_rows(ex, step)
+        dead = _dead_rows(step) if some and sig.kind == "program" else None
         for j, (column, d) in enumerate(zip(step.columns, _vjp(step, gouts, acc))):
             if d is not None and column[2]:
                 if dead is not None:
                     d = _without(d, dead, step, j, column)
-                give(of(column[0]), column, d)
+                give(_grad(column[0]), column, d)
+    grads = {arena.space: arena.grad for arena in arenas if arena.grad is not None}
+    for arena in arenas:
+        arena.grad = None
     return grads, acc.finish()
 
 
-def _reached(ex: Executor, sig: Sig, out: tuple[Arena, int, int]) -> bool:
-    live = ex.live
-    if live is None or sig.kind == "alone" or sig.kind == "hoist":
-        return True
-    arena, at, rows = out
-    return 1 in live[arena.number][at : at + rows]
+def _grad(arena: Arena) -> Tensor:
+    """The gradients of all rows of a space."""
+    g = arena.grad
+    if g is None:
+        space = arena.space
+        g = arena.grad = torch.empty((arena.filled, *space.inner), dtype=space.dtype, device=space.device)
+        # Nobody looks at gradients of rows that want none; on Linux their memory is not even taken.
+        g[arena.blank :].zero_()
+    return g
 
 
-def _dead_rows(ex: Executor, step: Step) -> list[bool] | None:
+def _dead_rows(step: Step) -> list[bool] | None:
     """Which examples of a group have no path to a result; None if all have one."""
-    if ex.live is None or step.sig.kind != "program":
-        return None
-    parts = [ex.live[arena.number][at : at + k] for arena, at, k in step.outs]
-    if any(0 not in flags and per == 1 for flags, per in zip(parts, step.sig.out_rows)):
-        return None
     n = step.rows.n
     alive = [False] * n
-    for flags, per in zip(parts, step.sig.out_rows):
+    for (arena, at, rows), per in zip(step.outs, step.sig.out_rows):
+        flags = arena.live[at : at + rows] if arena.live is not None else b"\1" * rows
+        if per == 1 and 0 not in flags:
+            return None
         if 1 not in flags:
             continue
         counts = step.rows.lengths if per < 0 and step.rows.lengths is not None else [per] * n
@@ -114,7 +117,7 @@ def _vjp(step: Step, gouts: list[Any], acc: Accumulator) -> list[Tensor | None]:
     with torch.enable_grad():
         got = iter(
             torch.autograd.grad(
-                [o for o, _ in pairs], want, [g for _, g in pairs], allow_unused=True, retain_graph=True
+                [o for o, _ in pairs], want, [g for _, g in pairs], allow_unused=True, retain_graph=acc.keep
             )
         )
     res = [next(got) if t.requires_grad else None for t in leaves]
@@ -177,7 +180,8 @@ class Accumulator:
 
     ROWS = Pairs.ROWS
 
-    def __init__(self) -> None:
+    def __init__(self, keep: bool) -> None:
+        self.keep = keep  # what the forward pass has saved is needed again
         self.sums: dict[int, Tensor] = {}
         self.pairs: dict[tuple[int, int], Pairs] = {}
         self.lookups: dict[tuple[int, int], tuple[Tensor, list[Tensor], list[Tensor]]] = {}
@@ -210,12 +214,17 @@ class Accumulator:
             found[1].append(d.reshape(-1, w.shape[1]))
             found[2].append(ids.reshape(-1))
 
-    def finish(self) -> dict[int, Tensor]:
-        for (_, pad), (w, ds, ids) in self.lookups.items():
-            self.add(w, torch.ops.aten.embedding_dense_backward(_rows(ds), torch.cat(ids), w.shape[0], pad, False))
+    def settle(self) -> None:
+        """Takes the products that wait for more rows: what they are made of need not be kept any longer."""
         for p in self.pairs.values():
             if p.rows:
                 p.take()
+
+    def finish(self) -> dict[int, Tensor]:
+        for (_, pad), (w, ds, ids) in self.lookups.items():
+            self.add(w, torch.ops.aten.embedding_dense_backward(_rows(ds), torch.cat(ids), w.shape[0], pad, False))
+        self.settle()
+        for p in self.pairs.values():
             if p.of_weight is not None:
                 self.add(p.weight, p.of_weight)
             if p.bias is not None and p.of_bias is not None:

@@ -231,7 +231,7 @@ class Writer:
         g = f"g{k}"
         self.bwd.append(f"{g} = {got[0].expr}")
         for more in got[1:]:
-            self.bwd.append(f"{g} = add({g}, {more.expr})")
+            self.bwd.append(f"{g} = {_plus(g, more.expr)}")
         self.grads[k] = [Grad(g)]
         return g
 
@@ -360,6 +360,15 @@ class Writer:
         opened = next((k for k, s in enumerate(self.bwd) if s.startswith(f"g{a} = empty_like")), len(self.bwd))
         before = set(re.findall(r"\bv\d+\b", "\n".join(self.bwd[:opened])))
         return any(f"v{q[3]}" in before for q in self.gates[a])
+
+
+def _plus(g: str, expr: str) -> str:
+    """`g + expr`; a product is added in the call that makes it."""
+    tensor = r"(?:[a-zG]\d\w*|W\[\d+\])"
+    product = re.fullmatch(rf"(mm|mul)\(({tensor}, {tensor})\)", expr)
+    if product is None:
+        return f"add({g}, {expr})"
+    return f"{'addmm' if product[1] == 'mm' else 'addcmul'}({g}, {product[2]})"
 
 
 def _sizes(lines: list[str]) -> list[str]:

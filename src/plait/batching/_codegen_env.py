@@ -57,6 +57,7 @@ def _segment_total(ctx: Rows, g: Tensor) -> Tensor:
 ENV: dict[str, Any] = {
     "torch": torch,
     "addmm": torch.addmm,
+    "addcmul": torch.addcmul,
     "mm": torch.mm,
     "add": torch.add,
     "sub": torch.sub,

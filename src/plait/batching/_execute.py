@@ -29,13 +29,15 @@ AHEAD = 1 << 25  # bytes
 class Arena:
     """All rows of one space, in one tensor that grows; the core hands out the rows."""
 
-    __slots__ = ("blank", "buf", "filled", "given", "number", "row_bytes", "size", "space")
+    __slots__ = ("blank", "buf", "filled", "given", "grad", "live", "number", "row_bytes", "size", "space")
 
     def __init__(self, space: Space, number: int, rows: int = 0) -> None:
         self.space = space
         self.number = number  # in the core; -1 for rows that it does not know of
         self.given = 0  # rows at the beginning that were loaded from outside
         self.blank = 0  # of these, how many from the first on want no gradient
+        self.live: bytearray | None = None  # rows that a result depends on, if not all do
+        self.grad: Tensor | None = None  # of all rows, during a backward pass
         self.buf = torch.empty((rows, *space.inner), dtype=space.dtype, device=space.device)
         self.size = rows
         self.filled = rows  # rows in use
@@ -117,7 +119,6 @@ class Executor:
         self.one_each: dict[int, Rows] = {}  # for groups whose calls have one row each
         self.products: dict[Any, Product] = {}
         self.alone_slots: list[int] = []  # inputs of calls that ran for one example
-        self.live: list[bytearray] | None = None  # rows that a result depends on, if not all do
         self.gathers: dict[tuple[Space, bool], Sig] = {}
         self.shared: dict[int, Tensor] = {}  # shared tensors that want a gradient
 

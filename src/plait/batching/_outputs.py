@@ -172,9 +172,11 @@ def collect(
             seen.add(id(t))
             leaves.append(t)
     if rt.report.sites:  # values that only decisions used have no gradient in the loop
-        ex.live = rt.core.reach(
+        reached = rt.core.reach(
             [x.slot + r for c in columns for x in c if x.meta.tracks for r in range(x.meta.rows)] + ex.alone_slots
         )
+        for arena, flags in zip(ex.order, reached):
+            arena.live = flags if 0 in flags[arena.given :] else None
     holder = _Holder(ex, outputs, leaves, {id(p) for p in parameters})
     if leaves and torch.is_grad_enabled() and any(o.tracks for o in outputs):
         others = [] if rt.watch is None else rt.watch.seen([leaf.tensor for leaf in ex.leaves])

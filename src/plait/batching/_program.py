@@ -101,13 +101,14 @@ class Program:
     alone: list[str] = field(default_factory=list)
     hoist: Any = None  # see `_hoist`
     own: frozenset[int] = frozenset()  # inputs that nobody else needs: the code may write into them
+    _over: list[list[int]] | None = None
 
     def interpret(self, rows: Rows, args: Sequence[Tensor], shared: Sequence[Tensor]) -> list[Tensor]:
         """The plain form: torch calls one after the other, differentiable by autograd as often as one likes."""
         env: list[Any] = [None] * len(self.vals)
         for v, a in zip(self.ins, args):
             env[v] = a
-        for i in self.code:
+        for i, over in zip(self.code, self._last_uses()):
             xs = [env[k] if k >= 0 else shared[~k] for k in i.ins]
             with torch.set_grad_enabled(torch.is_grad_enabled() and any(self.vals[o].tracks for o in i.outs)):
                 out = i.fn(rows, *xs) if i.rows else i.fn(*xs)
@@ -116,4 +117,17 @@ class Program:
             else:
                 for o, t in zip(i.outs, out):
                     env[o] = t
+            del xs, out
+            for k in over:
+                env[k] = None
         return [env[o] for o in self.outs]
+
+    def _last_uses(self) -> list[list[int]]:
+        """For each instruction the values that nobody reads after it: their memory is given back at once."""
+        if self._over is None:
+            seen = set(self.outs)
+            self._over = [[] for _ in self.code]
+            for i, over in zip(reversed(self.code), reversed(self._over)):
+                over += {k for k in (*i.ins, *i.outs) if k >= 0} - seen
+                seen.update(over)
+        return self._over

@@ -221,6 +221,7 @@ class Direction:
                 acc.linear(real[1], bias, ds, hp)
             elif bias is not None and bias.requires_grad:
                 acc.add(bias, ds.sum(0))
+        acc.settle()
         return (d @ self.w[0] if need_x else None), state, cell
 
     def _gru_back(self, a: Tensor, d: Tensor, d2: Tensor, gh: Tensor, hp: Tensor | None, dh: Tensor) -> Tensor:
@@ -316,6 +317,8 @@ class RNNKernel:
                 part = g[:, j * k : (j + 1) * k].index_select(0, rows)
                 need = layer > 0 or self.tracks
                 dx, dh, dc = runs[at].backward(part, gl, gc, need, acc, real[at * cfg.per : (at + 1) * cfg.per])
+                if not acc.keep:
+                    runs[at] = None
                 if dx is not None:
                     back = torch.empty_like(dx).index_copy_(0, rows, dx)
                     gx = back if gx is None else gx + back

@@ -21,12 +21,16 @@ def backward(
     arenas = list(ex.arenas.values())
     for arena in arenas:
         arena.grad = None
+        if arena.late is not None:
+            arena.late.clear()
     for space, index, g in seeds:
         _grad(ex.arenas[space]).index_add_(0, index, g)
     for k in range(len(ex.tape) - 1, -1, -1):
         step = ex.tape[k] if keep else ex.tape.pop()
         sig = step.sig
         for arena, _, _ in step.outs:
+            if arena.late is not None:
+                arena.late.take(acc)
             if arena.grad is not None:
                 break
         else:
@@ -38,7 +42,7 @@ def backward(
             if live is None or sig.kind == "alone" or 1 in live[at : at + rows]:
                 reached = True
                 some = some or live is not None
-                gouts.append(_grad(arena).narrow(0, at, rows) if arena.space.floating else None)
+                gouts.append(_grad(arena)[at : at + rows] if arena.space.floating else None)
             else:
                 gouts.append(None)
         if not reached:
@@ -51,7 +55,10 @@ def backward(
             if d is not None and column[2]:
                 if dead is not None:
                     d = _without(d, dead, step, j, column)
-                give(_grad(column[0]), column, d)
+                if column[0].late is not None:
+                    column[0].late.add(column, d, acc)
+                else:
+                    give(_grad(column[0]), column, d)
     grads = {arena.space: arena.grad for arena in arenas if arena.grad is not None}
     for arena in arenas:
         arena.grad = None

@@ -26,10 +26,45 @@ if TYPE_CHECKING:
 AHEAD = 1 << 25  # bytes
 
 
+class Late:
+    """Gradients of the rows that one product has made, in the order in which groups come by: the gradient of its weight
+    is a sum over rows in any order, so they need not be put in their places."""
+
+    ROWS = 512
+
+    def __init__(self, back: Any, saved: tuple[Tensor, ...], shared: list[Tensor], weights: list[Any]) -> None:
+        self.back = back
+        self.saved = saved
+        self.shared = shared
+        self.weights = weights
+        self.places: list[Tensor] = []
+        self.grads: list[Tensor] = []
+        self.rows = 0
+
+    def add(self, column: Column, g: Tensor, acc: Any) -> None:
+        _, start, count, index = column
+        self.places.append(torch.arange(start, start + count, device=g.device) if index is None else index)
+        self.grads.append(g)
+        self.rows += count
+        if self.rows >= self.ROWS:
+            self.take(acc)
+
+    def take(self, acc: Any) -> None:
+        if self.rows:
+            at = torch.cat(self.places)
+            saved = tuple([x.index_select(0, at) for x in self.saved])
+            rows = Rows(self.rows, None, at.device)
+            self.back(rows, saved, [torch.cat(self.grads)], self.shared, self.weights, acc)
+        self.clear()
+
+    def clear(self) -> None:
+        self.places, self.grads, self.rows = [], [], 0
+
+
 class Arena:
     """All rows of one space, in one tensor that grows; the core hands out the rows."""
 
-    __slots__ = ("blank", "buf", "filled", "given", "grad", "live", "number", "row_bytes", "size", "space")
+    __slots__ = ("blank", "buf", "filled", "given", "grad", "late", "live", "number", "row_bytes", "size", "space")
 
     def __init__(self, space: Space, number: int, rows: int = 0) -> None:
         self.space = space
@@ -38,6 +73,7 @@ class Arena:
         self.blank = 0  # of these, how many from the first on want no gradient
         self.live: bytearray | None = None  # rows that a result depends on, if not all do
         self.grad: Tensor | None = None  # of all rows, during a backward pass
+        self.late: Late | None = None  # in place of `grad`, for results of a hoisted product
         self.buf = torch.empty((rows, *space.inner), dtype=space.dtype, device=space.device)
         self.size = rows
         self.filled = rows  # rows in use
@@ -51,7 +87,8 @@ class Arena:
             self.size = max(used, ahead * (self.size or used), 64)
             old = self.buf
             self.buf = torch.empty((self.size, *self.space.inner), dtype=self.space.dtype, device=self.space.device)
-            self.buf[: self.filled] = old[: self.filled]
+            if self.filled:
+                self.buf[: self.filled] = old[: self.filled]
         self.filled = used
 
 
@@ -62,7 +99,7 @@ Column = tuple[Arena, int, int, Tensor | None]
 def take(buf: Tensor, column: Column) -> Tensor:
     """The rows."""
     _, start, count, index = column
-    return buf.narrow(0, start, count) if index is None else buf.index_select(0, index)
+    return buf[start : start + count] if index is None else buf.index_select(0, index)
 
 
 def give(grads: Tensor, column: Column, g: Tensor) -> None:
@@ -73,7 +110,7 @@ def give(grads: Tensor, column: Column, g: Tensor) -> None:
     if g._base is grads:  # a gradient passed on as it is
         g = g.clone()
     if index is None:
-        grads.narrow(0, start, count).add_(g)
+        grads[start : start + count].add_(g)
     else:
         grads.index_add_(0, index, g)
 
@@ -281,7 +318,7 @@ class Executor:
         for k in sig.own:
             if columns[k][3] is None:  # not a copy yet
                 args[k] = args[k].clone()
-        slices = [arena.buf.narrow(0, at, total) for arena, at, total in outs]
+        slices = [arena.buf[at : at + total] for arena, at, total in outs]
         if not sig.simple:
             args, slices = self._shaped(sig, ctx, args, slices)
         try:

@@ -154,7 +154,7 @@ def hoist(ex: Executor, sig: Sig) -> Hoisted | None:
 
 
 def _run(ex: Executor, sig: Sig, h: Hoist, arena: Any) -> Product:
-    from plait.batching._execute import Arena, Step
+    from plait.batching._execute import Arena, Late, Step
 
     n = arena.given
     first = Sig(-1, sig.name, h.before, sig.shared, "hoist")
@@ -168,10 +168,11 @@ def _run(ex: Executor, sig: Sig, h: Hoist, arena: Any) -> Product:
         ex.arenas[a.space] = a
     first.ready([arena], arenas)
     rows = Rows(n, None, arena.space.device)
-    saved = ex._compute(
-        first, rows, [arena.buf.narrow(0, 0, n).reshape(n, *first.in_metas[0][0])], [a.buf for a in arenas]
-    )
+    saved = ex._compute(first, rows, [arena.buf[:n].reshape(n, *first.in_metas[0][0])], [a.buf for a in arenas])
     if saved is not None:
+        if len(arenas) == 1 and not h.before.vals[h.before.ins[0]].tracks:  # nobody wants the gradient of the rows
+            back = h.before.compiled.backward_for((True,))
+            arenas[0].late = Late(back, saved, first.shared, first.weights or [])
         ex.tape.append(Step(first, rows, [(arena, 0, n, None)], [(a, 0, n) for a in arenas], saved))
     return Product(n, arenas)
 

@@ -8,7 +8,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from plait.batching._execute import Arena, Column, Executor, Step, give
+from plait.batching._arena import Arena, Column, give
+from plait.batching._execute import Executor, Step
 from plait.batching._meta import Space
 
 

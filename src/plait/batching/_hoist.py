@@ -12,12 +12,14 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from plait.batching._arena import Arena, Late
 from plait.batching._meta import Space
 from plait.batching._program import Instr, Program, Rows
 from plait.batching._signature import Sig
 
 if TYPE_CHECKING:
-    from plait.batching._execute import Column, Executor
+    from plait.batching._arena import Column
+    from plait.batching._execute import Executor
 
 ENOUGH = 3  # hoisted once a third of the rows has been used: what may be in vain stays a small multiple of what was not
 
@@ -154,7 +156,7 @@ def hoist(ex: Executor, sig: Sig) -> Hoisted | None:
 
 
 def _run(ex: Executor, sig: Sig, h: Hoist, arena: Any) -> Product:
-    from plait.batching._execute import Arena, Late, Step
+    from plait.batching._execute import Step
 
     n = arena.given
     first = Sig(-1, sig.name, h.before, sig.shared, "hoist")

@@ -10,7 +10,7 @@ from torch import Tensor
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from plait import _torch as private
-from plait.batching._execute import take
+from plait.batching._arena import take
 from plait.batching._meta import Space
 
 if TYPE_CHECKING:

@@ -124,6 +124,15 @@ class Lazy(LazyBase):
     def ndim(self) -> int:
         return len(self.meta.shape)
 
+    def dim(self) -> int:
+        return len(self.meta.shape)
+
+    ndimension = dim
+
+    def size(self, dim: int | None = None) -> Any:
+        shape = self.shape
+        return shape if dim is None else shape[dim]
+
     @property
     def requires_grad(self) -> bool:
         return self.meta.tracks

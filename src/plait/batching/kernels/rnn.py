@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -56,7 +56,6 @@ class TimeMajor:
         rank = torch.empty_like(order)
         rank[order] = torch.arange(len(order), device=lengths.device)
         self.last = start[lengths - 1] + rank  # time-major row of each example's last step
-        self.offsets: list[int] = start.tolist()
 
 
 def step_back_lstm(a: Tensor, d: Tensor, h: int, tc: Tensor, cp: Tensor | None, dh: Tensor, dc: Tensor) -> Tensor:
@@ -108,52 +107,50 @@ class Direction:
             self.gh = x.new_empty(n, 3 * k)
         getattr(self, "_" + cfg.mode.lower())(w[1].t())
 
-    def _prev(self, t: int, of: Tensor, first: Tensor | None) -> Tensor | None:
-        off = self.tm.offsets
-        m = self.tm.sizes[t]
-        return of[off[t - 1] : off[t - 1] + m] if t else first
+    def _steps(self, x: Tensor) -> Sequence[Tensor]:
+        """The rows of each step."""
+        return torch.split_with_sizes(x, self.tm.sizes)
+
+    def _befores(self, steps: Sequence[Tensor], first: Tensor | None) -> list[Tensor | None]:
+        """For each step the state before it, of those examples that have the step."""
+        sizes = self.tm.sizes
+        return [first, *[x if k == m else x[:m] for x, k, m in zip(steps, sizes, sizes[1:])]]
 
     def _lstm(self, wt: Tensor) -> None:
-        k, off = self.cfg.hidden, self.tm.offsets
-        for t in range(len(self.tm.sizes)):
-            s = slice(off[t], off[t + 1])
-            a = self.a[s]
-            hp = self._prev(t, self.h, self.h0)
+        k = self.cfg.hidden
+        hs, cs = self._steps(self.h), self._steps(self.c)
+        befores = zip(self._befores(hs, self.h0), self._befores(cs, self.c0))
+        for a, h, c, tc, (hp, cp) in zip(self._steps(self.a), hs, cs, self._steps(self.tc), befores):
             if hp is not None:
                 a.addmm_(hp, wt)
             i, f, g, o = a.split(k, 1)  # type: ignore[no-untyped-call]
             a[:, : 2 * k].sigmoid_()
             g.tanh_()
             o.sigmoid_()
-            c = torch.mul(i, g, out=self.c[s])
-            cp = self._prev(t, self.c, self.c0)
+            torch.mul(i, g, out=c)
             if cp is not None:
                 c.addcmul_(f, cp)
-            torch.mul(o, torch.tanh(c, out=self.tc[s]), out=self.h[s])
+            torch.mul(o, torch.tanh(c, out=tc), out=h)
 
     def _rnn_tanh(self, wt: Tensor) -> None:
-        self._rnn(wt, "tanh_")
+        self._rnn(wt, Tensor.tanh_)
 
     def _rnn_relu(self, wt: Tensor) -> None:
-        self._rnn(wt, "relu_")
+        self._rnn(wt, Tensor.relu_)
 
-    def _rnn(self, wt: Tensor, act: str) -> None:
-        off = self.tm.offsets
+    def _rnn(self, wt: Tensor, act: Callable[[Tensor], Tensor]) -> None:
         self.h = self.a
-        for t in range(len(self.tm.sizes)):
-            a = self.a[off[t] : off[t + 1]]
-            hp = self._prev(t, self.h, self.h0)
+        steps = self._steps(self.a)
+        for a, hp in zip(steps, self._befores(steps, self.h0)):
             if hp is not None:
                 a.addmm_(hp, wt)
-            getattr(a, act)()
+            act(a)
 
     def _gru(self, wt: Tensor) -> None:
-        k, off = self.cfg.hidden, self.tm.offsets
+        k = self.cfg.hidden
         b = self.w[3] if self.cfg.bias else None
-        for t in range(len(self.tm.sizes)):
-            s = slice(off[t], off[t + 1])
-            a, gh = self.a[s], self.gh[s]
-            hp = self._prev(t, self.h, self.h0)
+        hs = self._steps(self.h)
+        for a, gh, h, hp in zip(self._steps(self.a), self._steps(self.gh), hs, self._befores(hs, self.h0)):
             if hp is None:
                 gh.copy_(b.expand_as(gh)) if b is not None else gh.zero_()
             elif b is None:
@@ -165,9 +162,9 @@ class Direction:
             n = a[:, 2 * k :].addcmul_(a[:, :k], gh[:, 2 * k :]).tanh_()
             z = a[:, k : 2 * k]
             if hp is None:
-                torch.mul(1 - z, n, out=self.h[s])
+                torch.mul(1 - z, n, out=h)
             else:
-                torch.lerp(n, hp, z, out=self.h[s])
+                torch.lerp(n, hp, z, out=h)
 
     # ------------------------------------------------------------------ the way back
     def backward(
@@ -180,32 +177,38 @@ class Direction:
         real: Sequence[Tensor],
     ) -> tuple[Tensor | None, Tensor, Tensor | None]:
         """`gh`: gradient of every step's output; `gl`, `gc`: of the last states, longest example first."""
-        cfg, tm = self.cfg, self.tm
-        sizes, off = tm.sizes, tm.offsets
+        cfg, sizes = self.cfg, self.tm.sizes
         k = cfg.hidden
         d = torch.empty_like(self.a)
         d2 = torch.empty_like(self.a) if cfg.mode == "GRU" else d
         whh = self.w[1]
+        gs, as_, ds, d2s = self._steps(gh), self._steps(self.a), self._steps(d), self._steps(d2)
+        hs = self._befores(self._steps(self.h), self.h0)
         # All examples' states, longest first: those whose last step is still to come wait at the end.
         state = gl.clone() if gl is not None else gh.new_zeros(sizes[0], k)
-        cell = gc.clone() if gc is not None else gh.new_zeros(sizes[0], k) if cfg.mode == "LSTM" else None
+        cell = state
+        if cfg.mode == "LSTM":
+            cell = gc.clone() if gc is not None else gh.new_zeros(sizes[0], k)
+            tcs, cs = self._steps(self.tc), self._befores(self._steps(self.c), self.c0)
+        if cfg.mode == "GRU":
+            ghs = self._steps(self.gh)
+        dh = state[:0]
         for t in range(len(sizes) - 1, -1, -1):
-            s = slice(off[t], off[t + 1])
-            dh = state[: sizes[t]].add_(gh[s])
-            a, ds = self.a[s], d[s]
-            hp = self._prev(t, self.h, self.h0)
+            if len(dh) != sizes[t]:
+                dh = state[: sizes[t]]
+            dh.add_(gs[t])
             if cfg.mode == "GRU":
-                dh.copy_(self._gru_back(a, ds, d2[s], self.gh[s], hp, dh))
+                dh.copy_(self._gru_back(as_[t], ds[t], d2s[t], ghs[t], hs[t], dh))
                 continue
-            if cell is not None:
+            if cfg.mode == "LSTM":
                 dc = cell[: sizes[t]]
-                dc.copy_(step_back_lstm(a, ds, k, self.tc[s], self._prev(t, self.c, self.c0), dh, dc))
+                dc.copy_(step_back_lstm(as_[t], ds[t], k, tcs[t], cs[t], dh, dc))
             elif cfg.mode == "RNN_TANH":
-                aten.tanh_backward.grad_input(dh, a, grad_input=ds)
+                aten.tanh_backward.grad_input(dh, as_[t], grad_input=ds[t])
             else:
-                aten.threshold_backward.grad_input(dh, a, 0, grad_input=ds)
-            if t or self.h0 is not None:
-                torch.mm(ds, whh, out=dh)
+                aten.threshold_backward.grad_input(dh, as_[t], 0, grad_input=ds[t])
+            if hs[t] is not None:
+                torch.mm(ds[t], whh, out=dh)
         if cfg.bias and cfg.mode != "GRU":
             db = d.sum(0)
             for b in real[2:4]:
@@ -214,15 +217,14 @@ class Direction:
         bias = real[2] if cfg.bias and cfg.mode == "GRU" else None
         for piece, rows in zip(d.split(acc.ROWS), self.rows.split(acc.ROWS)):  # type: ignore[no-untyped-call]
             acc.linear(real[0], bias, piece, self.source.index_select(0, rows))
-        for t in range(len(sizes)):
-            ds, hp = d2[off[t] : off[t + 1]], self._prev(t, self.h, self.h0)
-            bias = real[3] if cfg.mode == "GRU" and cfg.bias else None
+        bias = real[3] if cfg.bias and cfg.mode == "GRU" else None
+        for g, hp in zip(d2s, hs):
             if hp is not None:
-                acc.linear(real[1], bias, ds, hp)
+                acc.linear(real[1], bias, g, hp)
             elif bias is not None and bias.requires_grad:
-                acc.add(bias, ds.sum(0))
+                acc.add(bias, g.sum(0))
         acc.settle()
-        return (d @ self.w[0] if need_x else None), state, cell
+        return (d @ self.w[0] if need_x else None), state, cell if cfg.mode == "LSTM" else None
 
     def _gru_back(self, a: Tensor, d: Tensor, d2: Tensor, gh: Tensor, hp: Tensor | None, dh: Tensor) -> Tensor:
         k = self.cfg.hidden
@@ -346,4 +348,6 @@ def config(m: nn.RNNBase) -> Config | None:
 
 
 def weights(m: nn.RNNBase) -> list[Tensor]:
-    return [getattr(m, n) for names in m._all_weights for n in names]
+    own = m._parameters  # where `getattr` looks last
+    names = [n for per in m._all_weights for n in per]
+    return [own[n] if own.get(n) is not None else getattr(m, n) for n in names]  # type: ignore[misc]

@@ -44,6 +44,8 @@ nn_functions: Any = torch._C._nn  # and those of `torch.nn.functional`
 PLAIN_MODULE_CALL: Final[Any] = torch.nn.Module._wrapped_call_impl
 STEP_PREPARATION: Final = "_patch_step_function"  # of `Optimizer`: what its constructor does to the method `step`
 COMPILATION_SWITCH: Final = "_maybe_set_eval_frame"  # of Dynamo: called around each compiled function
+PYTHON_API: Final = (torch.nn.functional, torch.functional)  # modules whose functions, in Python, call a mode through
+HANDLE: Final = "handle_torch_function"  # their name for it
 CLIPPING: Final = "_clip_grads_with_norm_"  # of `clip_grad`: gets the norm that was found
 _innermost_transform: Callable[[], Any] = torch._C._functorch.peek_interpreter_stack
 

@@ -969,7 +969,7 @@ end:
  * `here` is the core of the lanes that run in this thread; NULL while nothing runs, in a flush, and in a trace. Each of
  * these functions does the common case and leaves everything else to a method of the Python class. */
 static _Thread_local CoreObject *here;
-static PyObject *fast_names, *slow_dispatch, *ours, *site_here;   /* set by `install` */
+static PyObject *fast_names, *slow_dispatch, *ours, *site_here, *slow_handle;   /* set by `install` */
 static PyObject *s_add, *s_sub, *s_mul, *s_div, *s_matmul, *s_neg, *s_read, *s_compare, *s_operate, *s_truth, *s_slow,
     *s_stack, *s_cat, *s_switch, *s_unbound, *s_item, *s_ops[6];
 static PyTypeObject CoreType;
@@ -986,12 +986,13 @@ static PyObject *module_use(PyObject *m, PyObject *core) {
     Py_RETURN_NONE;
 }
 static PyObject *module_install(PyObject *m, PyObject *args) {
-    PyObject *a, *b, *c, *d;
-    if (!PyArg_ParseTuple(args, "OOOO", &a, &b, &c, &d)) return NULL;
+    PyObject *a, *b, *c, *d, *e;
+    if (!PyArg_ParseTuple(args, "OOOOO", &a, &b, &c, &d, &e)) return NULL;
     Py_INCREF(a); Py_XSETREF(fast_names, a);
     Py_INCREF(b); Py_XSETREF(slow_dispatch, b);
     Py_INCREF(c); Py_XSETREF(ours, c);
     Py_INCREF(d); Py_XSETREF(site_here, d);
+    Py_INCREF(e); Py_XSETREF(slow_handle, e);
     Py_RETURN_NONE;
 }
 
@@ -1224,6 +1225,27 @@ static PyObject *module_dispatch(PyObject *m, PyObject *const *args, Py_ssize_t 
     return res;
 }
 
+/* handle(function, relevant arguments, *args, **kwargs): in place of `torch.overrides.handle_torch_function` while lanes
+ * run, which takes several microseconds to come to `dispatch`; only with no other mode than the lanes' own */
+static PyObject *module_handle(PyObject *m, PyObject *args, PyObject *kw) {
+    Py_ssize_t n = PyTuple_GET_SIZE(args);
+    if (here && n > 2 && here->checks && PyTuple_CheckExact(here->checks)) {
+        Py_ssize_t last = PyTuple_GET_SIZE(here->checks) - 1;
+        PyObject *name = PyDict_GetItemWithError(fast_names, PyTuple_GET_ITEM(args, 0));
+        if (!name && PyErr_Occurred()) PyErr_Clear();   /* a function that cannot be looked up */
+        PyObject *depth = PyObject_CallNoArgs(PyTuple_GET_ITEM(here->checks, last - 1));
+        if (!depth) return NULL;
+        int alone = depth == PyTuple_GET_ITEM(here->checks, last);
+        Py_DECREF(depth);
+        if (alone && name && PyUnicode_CheckExact(name)) {
+            PyObject *res = call_again(here, name, Py_None, NULL, &PyTuple_GET_ITEM(args, 2), n - 2, kw);
+            if (res != Py_NotImplemented) return res;
+            Py_DECREF(res);
+        }
+    }
+    return PyObject_Call(slow_handle, args, kw);
+}
+
 /* ---------------------------------------------------------------- cells */
 typedef struct { PyObject_HEAD char method; } CellObject;
 static PyMemberDef cell_members[] = {
@@ -1362,7 +1384,8 @@ static PyTypeObject CoreType = {
 
 static PyMethodDef module_methods[] = {
     {"use", module_use, METH_O, "use(core or None): whose lanes run in this thread"},
-    {"install", module_install, METH_VARARGS, "install(names of functions, dispatch, whose code, place): the long ways"},
+    {"install", module_install, METH_VARARGS, "install(names of functions, dispatch, whose code, place, handle): the long ways"},
+    {"handle", (PyCFunction)(void (*)(void))module_handle, METH_VARARGS | METH_KEYWORDS, NULL},
     {"dispatch", (PyCFunction)(void (*)(void))module_dispatch, METH_FASTCALL, NULL}, {NULL}};
 static struct PyModuleDef module = {PyModuleDef_HEAD_INIT, "plait.batching._core", NULL, -1, module_methods};
 

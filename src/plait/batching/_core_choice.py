@@ -5,7 +5,9 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
-NAMES = ("CellBase", "Core", "Entry", "FastCall", "LazyBase", "MetaBase", "Test", "dispatch", "install", "use")
+NAMES = (
+    "CellBase", "Core", "Entry", "FastCall", "LazyBase", "MetaBase", "Test", "dispatch", "handle", "install", "use",
+)  # fmt: skip
 
 if TYPE_CHECKING:
     from plait.batching._core_py import (
@@ -17,6 +19,7 @@ if TYPE_CHECKING:
         MetaBase,
         Test,
         dispatch,
+        handle,
         install,
         use,
     )  # fmt: skip
@@ -33,5 +36,6 @@ else:
     globals().update({name: getattr(core, name) for name in NAMES})
 
 __all__ = [
-    "NATIVE", "CellBase", "Core", "Entry", "FastCall", "LazyBase", "MetaBase", "Test", "dispatch", "install", "use",
+    "NATIVE", "CellBase", "Core", "Entry", "FastCall", "LazyBase", "MetaBase", "Test",
+    "dispatch", "handle", "install", "use",
 ]  # fmt: skip

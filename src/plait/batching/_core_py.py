@@ -74,9 +74,14 @@ def use(core: Any) -> None:
 _slow: list[Callable[..., Any]] = []
 
 
-def install(names: Any, slow: Callable[..., Any], ours: Any, site: Any) -> None:
+def install(names: Any, slow: Callable[..., Any], ours: Any, site: Any, handle: Callable[..., Any]) -> None:
     """The long ways that the short cuts fall back on."""
-    _slow[:] = [slow]
+    _slow[:] = [slow, handle]
+
+
+def handle(*args: Any, **kwargs: Any) -> Any:
+    """In place of `torch.overrides.handle_torch_function` while lanes run."""
+    return _slow[1](*args, **kwargs)
 
 
 def dispatch(mode: Any, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:

@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Any
 
 from torch import nn
 
+from plait import _torch as private
 from plait.batching._cells import PURE, call_module
-from plait.batching._core_choice import FastCall
+from plait.batching._core_choice import FastCall, handle
 from plait.batching._current import local
 from plait.batching._lazy import BatchError, Lazy
 from plait.batching.kernels.modules import RAGGED_MODULES
@@ -25,6 +26,7 @@ _CLASSES: frozenset[type] = PURE | {nn.Sequential} | RAGGED_MODULES.keys()
 _lock = threading.Lock()
 _users: Counter[type] = Counter()
 _saved: dict[type, Any] = {}
+_straight: list[Any] = []  # batches that run now, and before them what they found in PyTorch's modules of functions
 
 
 def _defer(classes: Iterable[type]) -> None:
@@ -49,6 +51,26 @@ def _release(classes: Iterable[type]) -> None:
 
 
 @contextmanager
+def _functions_straight(rt: LaneRuntime) -> Iterator[None]:
+    """Functions of `torch.nn.functional` come to the compiled core without the several microseconds that PyTorch takes
+    to look who wants to see the call."""
+    with _lock:
+        if not _straight:
+            _straight.append([getattr(space, private.HANDLE) for space in private.PYTHON_API])
+            for space in private.PYTHON_API:
+                setattr(space, private.HANDLE, handle)
+        _straight.append(rt)
+    try:
+        yield
+    finally:
+        with _lock:
+            _straight.remove(rt)
+            if len(_straight) == 1:
+                for space, found in zip(private.PYTHON_API, _straight.pop()):
+                    setattr(space, private.HANDLE, found)
+
+
+@contextmanager
 def modules_deferred(rt: LaneRuntime, func: Any) -> Iterator[None]:
     """While a batch runs, calls of torch.nn's known modules pass by here first (lanes only).
 
@@ -62,7 +84,8 @@ def modules_deferred(rt: LaneRuntime, func: Any) -> Iterator[None]:
     kept = [(m, dict(m.__dict__), dict(m._buffers)) for m in modules]
     at_hand = _put_at_hand(modules)
     try:
-        yield
+        with _functions_straight(rt):
+            yield
         _check_state(kept)
     finally:
         _take_away(at_hand)

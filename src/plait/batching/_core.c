@@ -14,6 +14,7 @@ typedef struct { PyObject_HEAD Py_ssize_t lead, rows; PyObject *row, *truth; cha
 typedef struct { PyObject_HEAD Py_ssize_t slot, lane; PyObject *meta, *extra; } LazyObject;
 
 static PyTypeObject MetaType, LazyType;
+static PyObject *const_type, *s_row;   /* set by `install` and at the start */
 
 static int meta_traverse(MetaObject *m, visitproc visit, void *arg) { Py_VISIT(m->row); Py_VISIT(m->truth); return 0; }
 static int meta_clear(MetaObject *m) { Py_CLEAR(m->row); Py_CLEAR(m->truth); return 0; }
@@ -64,7 +65,7 @@ static PyTypeObject LazyType = {
     PyVarObject_HEAD_INIT(NULL, 0).tp_name = "plait.batching._core.LazyBase", .tp_basicsize = sizeof(LazyObject),
     .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE, .tp_new = PyType_GenericNew, .tp_init = (initproc)lazy_init,
     .tp_dealloc = (destructor)lazy_dealloc, .tp_members = lazy_members, .tp_richcompare = lazy_compare,
-    .tp_as_number = &lazy_number, .tp_as_mapping = &lazy_mapping, .tp_iter = lazy_rows};
+    .tp_as_number = &lazy_number, .tp_as_mapping = &lazy_mapping, .tp_iter = lazy_rows};   /* and lazy_methods, see the end */
 
 /* a comparison that nobody has needed as a tensor yet */
 typedef struct { PyObject_HEAD PyObject *name, *value, *other; int op; } TestObject;
@@ -314,7 +315,7 @@ static int usable(CoreObject *c, PyObject *a) {
 #define MOST 24
 #define WORDS 56
 #define LINES 16384   /* more calls than that are not of a few kinds: they take the long way */
-typedef struct { int k, m; uint64_t words[WORDS]; LazyObject *lazies[MOST]; PyObject *keep[WORDS]; } Call;
+typedef struct { int k, m, consts; uint64_t words[WORDS]; LazyObject *lazies[MOST]; PyObject *keep[WORDS]; } Call;
 
 static int put_object(Call *q, PyObject *a) {
     if (q->k >= WORDS) return 0;
@@ -331,6 +332,14 @@ static int put_number(Call *q, PyObject *type, uint64_t bits) {
 static int describe(CoreObject *c, Call *q, PyObject *a) {
     PyTypeObject *t = Py_TYPE(a);
     if (t == c->lazy) {
+        if (q->consts && Py_TYPE(((LazyObject *)a)->extra) == (PyTypeObject *)const_type) {
+            PyObject *row = PyObject_GetAttr(((LazyObject *)a)->extra, s_row);
+            if (!row) { PyErr_Clear(); return 0; }
+            Py_DECREF(row);                              /* the constant keeps it */
+            if (Py_TYPE(row) != c->lazy || q->m >= MOST) return 0;
+            q->lazies[q->m++] = (LazyObject *)row;
+            return put_object(q, ((LazyObject *)row)->meta);
+        }
         if (q->m >= MOST || !usable(c, a)) return 0;
         q->lazies[q->m++] = (LazyObject *)a;
         return put_object(q, ((LazyObject *)a)->meta);
@@ -368,6 +377,7 @@ static int describe_call(CoreObject *c, Call *q, PyObject *key, PyObject *flag, 
     if (!grad) return -1;
     Py_DECREF(grad);                                     /* True or False: they stay */
     q->k = q->m = 0;
+    q->consts = !PyUnicode_CheckExact(key);              /* an op may take a constant as it is; a cell takes its row */
     put_object(q, grad);
     if (PyTuple_CheckExact(key)) {                       /* (module, word) */
         for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(key); i++)
@@ -971,7 +981,7 @@ end:
 static _Thread_local CoreObject *here;
 static PyObject *fast_names, *slow_dispatch, *ours, *site_here, *slow_handle;   /* set by `install` */
 static PyObject *s_add, *s_sub, *s_mul, *s_div, *s_matmul, *s_neg, *s_read, *s_compare, *s_operate, *s_truth, *s_slow,
-    *s_stack, *s_cat, *s_switch, *s_unbound, *s_item, *s_ops[6];
+    *s_stack, *s_cat, *s_switch, *s_unbound, *s_item, *s_list, *s_only, *s_ops[6];
 static PyTypeObject CoreType;
 
 static PyObject *module_use(PyObject *m, PyObject *core) {
@@ -986,13 +996,14 @@ static PyObject *module_use(PyObject *m, PyObject *core) {
     Py_RETURN_NONE;
 }
 static PyObject *module_install(PyObject *m, PyObject *args) {
-    PyObject *a, *b, *c, *d, *e;
-    if (!PyArg_ParseTuple(args, "OOOOO", &a, &b, &c, &d, &e)) return NULL;
+    PyObject *a, *b, *c, *d, *e, *f;
+    if (!PyArg_ParseTuple(args, "OOOOOO", &a, &b, &c, &d, &e, &f)) return NULL;
     Py_INCREF(a); Py_XSETREF(fast_names, a);
     Py_INCREF(b); Py_XSETREF(slow_dispatch, b);
     Py_INCREF(c); Py_XSETREF(ours, c);
     Py_INCREF(d); Py_XSETREF(site_here, d);
     Py_INCREF(e); Py_XSETREF(slow_handle, e);
+    Py_INCREF(f); Py_XSETREF(const_type, f);
     Py_RETURN_NONE;
 }
 
@@ -1155,6 +1166,36 @@ static PyObject *wait_for(CoreObject *c, PyObject *lazy) {
     Py_DECREF(next);
     return res;
 }
+
+/* The number or numbers of a value that is one row and not there yet; NotImplemented if the long way must tell. */
+static PyObject *ask(PyObject *a) {
+    LazyObject *x = (LazyObject *)a;
+    CoreObject *c = here;
+    if (c && !c->plain && usable(c, a) && x->slot >= 0 && x->slot < c->next && c->row_of[x->slot] < 0
+        && ((MetaObject *)x->meta)->rows == 1 && !((MetaObject *)x->meta)->lead) return wait_for(c, a);
+    Py_RETURN_NOTIMPLEMENTED;
+}
+static PyObject *lazy_tolist(PyObject *a, PyObject *none) {
+    PyObject *res = ask(a);
+    if (res != Py_NotImplemented) return res;
+    Py_DECREF(res);
+    return PyObject_CallMethodNoArgs(a, s_list);
+}
+static PyObject *lazy_number_of(PyObject *a, PyObject *none) {
+    if (((MetaObject *)((LazyObject *)a)->meta)->number) {
+        PyObject *res = ask(a);
+        while (res && PyList_CheckExact(res) && PyList_GET_SIZE(res) == 1) {
+            PyObject *inner = PyList_GET_ITEM(res, 0);
+            Py_INCREF(inner); Py_DECREF(res);
+            res = inner;
+        }
+        if (res != Py_NotImplemented) return res;
+        Py_DECREF(res);
+    }
+    return PyObject_CallMethodNoArgs(a, s_only);
+}
+static PyMethodDef lazy_methods[] = {
+    {"tolist", lazy_tolist, METH_NOARGS, NULL}, {"item", lazy_number_of, METH_NOARGS, NULL}, {NULL}};
 
 /* if x < 3: */
 static int lazy_bool(PyObject *a) {
@@ -1384,7 +1425,7 @@ static PyTypeObject CoreType = {
 
 static PyMethodDef module_methods[] = {
     {"use", module_use, METH_O, "use(core or None): whose lanes run in this thread"},
-    {"install", module_install, METH_VARARGS, "install(names of functions, dispatch, whose code, place, handle): the long ways"},
+    {"install", module_install, METH_VARARGS, "install(names of functions, dispatch, whose code, place, handle, class of constants): the long ways"},
     {"handle", (PyCFunction)(void (*)(void))module_handle, METH_VARARGS | METH_KEYWORDS, NULL},
     {"dispatch", (PyCFunction)(void (*)(void))module_dispatch, METH_FASTCALL, NULL}, {NULL}};
 static struct PyModuleDef module = {PyModuleDef_HEAD_INIT, "plait.batching._core", NULL, -1, module_methods};
@@ -1395,11 +1436,13 @@ PyMODINIT_FUNC PyInit__core(void) {
     struct { PyObject **to; const char *text; } words[] = {
         {&s_add, "add"}, {&s_sub, "sub"}, {&s_mul, "mul"}, {&s_div, "div"}, {&s_matmul, "matmul"}, {&s_neg, "neg"},
         {&s_read, "read"}, {&s_compare, "_compare"}, {&s_operate, "_operate"}, {&s_truth, "_truth"}, {&s_slow, "_slow"},
-        {&s_stack, "stack"}, {&s_cat, "cat"}, {&s_switch, "switch"}, {&s_unbound, "_unbound"}, {&s_item, "_item"}, {&s_ops[Py_LT], "lt"}, {&s_ops[Py_LE], "le"}, {&s_ops[Py_EQ], "eq"},
+        {&s_stack, "stack"}, {&s_cat, "cat"}, {&s_switch, "switch"}, {&s_unbound, "_unbound"}, {&s_item, "_item"}, {&s_list, "_tolist"},
+        {&s_only, "_only"}, {&s_row, "row"}, {&s_ops[Py_LT], "lt"}, {&s_ops[Py_LE], "le"}, {&s_ops[Py_EQ], "eq"},
         {&s_ops[Py_NE], "ne"}, {&s_ops[Py_GT], "gt"}, {&s_ops[Py_GE], "ge"}};
     for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++)
         if (!(*words[i].to = PyUnicode_InternFromString(words[i].text))) return NULL;
     LazyType.tp_hash = PyBaseObject_Type.tp_hash;   /* values are told apart by identity */
+    LazyType.tp_methods = lazy_methods;
     PyTypeObject *types[] = {&MetaType, &LazyType, &EntryType, &CoreType, &TestType, &CellType, &FastCallType};
     const char *names[] = {"MetaBase", "LazyBase", "Entry", "Core", "Test", "CellBase", "FastCall"};
     for (int i = 0; i < 7; i++) {

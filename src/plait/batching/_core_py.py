@@ -74,9 +74,11 @@ def use(core: Any) -> None:
 _slow: list[Callable[..., Any]] = []
 
 
-def install(names: Any, slow: Callable[..., Any], ours: Any, site: Any, handle: Callable[..., Any]) -> None:
+def install(
+    names: Any, slow: Callable[..., Any], ours: Any, site: Any, handle: Callable[..., Any], constant: type
+) -> None:
     """The long ways that the short cuts fall back on."""
-    _slow[:] = [slow, handle]
+    _slow[:] = [slow, handle, constant]
 
 
 def handle(*args: Any, **kwargs: Any) -> Any:
@@ -162,10 +164,18 @@ class Core(Planner):
             return True
         return type(e) is self._lazy and (e.extra is None or e.extra is self._input)
 
-    def _describe(self, a: Any, parts: list[Any], lazies: list[Any]) -> bool:
-        """Adds one argument: fixed objects as themselves, values by their meta, numbers by type and spelling."""
+    def _describe(self, a: Any, parts: list[Any], lazies: list[Any], consts: bool) -> bool:
+        """Adds one argument: fixed objects as themselves, values by their meta, numbers by type and spelling. `consts`:
+        a constant stands for its row."""
         t = type(a)
         if t is self._lazy:
+            if consts and type(a.extra) is _slow[2]:
+                a = a.extra.row
+                if a is None:
+                    return False
+                lazies.append(a)
+                parts.append(id(a.meta))
+                return True
             if not self._usable(a):
                 return False
             lazies.append(a)
@@ -176,7 +186,7 @@ class Core(Planner):
             parts.append((t, repr(a)))
         elif t is tuple or t is list:
             parts.append((t, len(a)))
-            return all(self._describe(x, parts, lazies) for x in a)
+            return all(self._describe(x, parts, lazies, consts) for x in a)
         else:
             return False
         return True
@@ -186,16 +196,17 @@ class Core(Planner):
     ) -> tuple[Any, ...] | None:
         if self._autocast():
             return None  # under autocast the dtype matters too: the long way
+        consts = type(key) is not str  # an op may take a constant as it is; a cell takes its row
         parts: list[Any] = [self._grad(), owner]
         parts += key if type(key) is tuple else (key,)
-        if type(flag) is tuple and not self._describe(flag, parts, lazies):
+        if type(flag) is tuple and not self._describe(flag, parts, lazies, consts):
             return None
         parts.append(None if type(flag) is tuple else flag)
-        if not all(self._describe(a, parts, lazies) for a in args):
+        if not all(self._describe(a, parts, lazies, consts) for a in args):
             return None
         for name, a in kwargs.items() if kwargs else ():
             parts.append(name)
-            if not self._describe(a, parts, lazies):
+            if not self._describe(a, parts, lazies, consts):
                 return None
         return tuple(parts)
 

@@ -11,6 +11,7 @@ from torch import Tensor
 from plait.batching._core_choice import NATIVE, FastCall, install
 from plait.batching._current import Runtime, local
 from plait.batching._lazy import Lazy, _call, runtime
+from plait.batching._marks import Const
 from plait.batching._names import (
     ALONE,
     CANON,
@@ -224,7 +225,7 @@ FAST: dict[Any, Any] = {
 # A factory's result depends on the default dtype as well.
 FAST.update({f: (n, torch.get_default_dtype) for f, n in CANON.items() if n in FACTORIES})
 
-install(FAST, torch_function, OURS, site_key, torch.overrides.handle_torch_function)
+install(FAST, torch_function, OURS, site_key, torch.overrides.handle_torch_function, Const)
 
 
 def _add_methods() -> None:

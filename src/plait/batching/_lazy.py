@@ -13,7 +13,7 @@ from torch import Tensor
 from plait._errors import PlaitError
 from plait.batching._core_choice import NATIVE, LazyBase, Test
 from plait.batching._current import Runtime, local
-from plait.batching._marks import INPUT, Const
+from plait.batching._marks import INPUT, Alias, Const
 from plait.batching._meta import Meta
 
 
@@ -208,10 +208,10 @@ class Lazy(LazyBase):
     def __complex__(self) -> complex:
         return complex(_number(self))
 
-    def item(self) -> Any:
+    def _only(self) -> Any:
         return _logged(_number(self))
 
-    def tolist(self) -> Any:
+    def _tolist(self) -> Any:
         return _logged(runtime().read(self))
 
     def __repr__(self, **kw: Any) -> str:
@@ -238,6 +238,11 @@ class Lazy(LazyBase):
             row = rt.core.one_row(self, index)
             if row is not NotImplemented:
                 return row
+            if type(index) is int and (self.extra is None or self.extra is INPUT):
+                element = rt.core.call("__getitem__", None, (self, index))  # seen before: a view, if it is written
+                if element is not NotImplemented:
+                    element.extra = Alias(self, (("__getitem__", (index,), ()),), 0, torch.is_grad_enabled())
+                    return element
         return _call("__getitem__", self, index)
 
     def __setitem__(self, index: Any, value: Any) -> None:
@@ -341,6 +346,7 @@ def _slots() -> dict[str, Any]:
         "__rtruediv__": binary("div", True), "__matmul__": binary("matmul"), "__rmatmul__": binary("matmul", True),
         "__neg__": lambda a: a._operate("neg", (a,)), "__bool__": lambda a: a._truth(), "__hash__": id,
         "__iter__": lambda a: a._unbound(), "__getitem__": lambda a, index: a._item(index),
+        "item": lambda a: a._only(), "tolist": lambda a: a._tolist(),
     }  # fmt: skip
     return made | {f"__{name}__": compare(name) for name in ("lt", "le", "gt", "ge", "eq", "ne")}
 

@@ -13,9 +13,10 @@ if TYPE_CHECKING:
 class Const:
     """A value that is the same tensor in every lane; `source` names it where writing to it is forbidden."""
 
-    __slots__ = ("source", "tensor")
+    __slots__ = ("row", "source", "tensor")
 
     def __init__(self, tensor: Tensor, source: str | None) -> None:
+        self.row: Lazy | None = None  # the same as a row, once one was needed
         self.tensor = tensor
         self.source = source
 

@@ -230,6 +230,8 @@ class LaneRuntime(Runtime, LaneRows):
                 self.keep.append(t)
             return False
         x = self.promote(t)
+        if handle is not None:
+            handle.extra.row = x
         key.append(x.meta)
         ins.append(x)
         return False

@@ -11,7 +11,7 @@ from torch import Tensor
 from plait import _torch as private
 from plait.batching._current import Runtime
 from plait.batching._lazy import Lazy
-from plait.batching._marks import INPUT, Alias, Const
+from plait.batching._marks import Const
 from plait.batching._shared import Args, Kwargs, has_lazy, plain, unwrap
 from plait.batching._site import refuse
 from plait.batching._views import is_advanced, is_mask, spelled_out, view
@@ -92,11 +92,6 @@ def _method(name: str) -> Special:
 def _getitem(rt: Runtime, args: Args, kwargs: Kwargs) -> Any:
     x = args[0]
     if type(x) is Lazy and type(x.extra) is not Const:
-        if type(args[1]) is int and rt.core is not None and (x.extra is None or x.extra is INPUT):
-            out = rt.core.call("__getitem__", None, args)  # x[i] seen before, not a row
-            if out is not NotImplemented:
-                out.extra = Alias(x, (("__getitem__", (args[1],), ()),), 0, torch.is_grad_enabled())
-                return out
         index = args[1]
         if type(index) is tuple and not is_advanced(index):
             index = spelled_out(index, len(x.meta.shape))

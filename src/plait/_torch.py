@@ -50,6 +50,11 @@ CLIPPING: Final = "_clip_grads_with_norm_"  # of `clip_grad`: gets the norm that
 _innermost_transform: Callable[[], Any] = torch._C._functorch.peek_interpreter_stack
 
 
+def kernel(overload: Any) -> Any:
+    """An operator without the Python around its call."""
+    return getattr(overload, "_op", overload)
+
+
 def transforms_active() -> bool:
     """Whether a `torch.func` transform (vmap, grad, ...) is under way: values cannot be read inside."""
     return _innermost_transform() is not None

@@ -7,6 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from plait._torch import kernel
 from plait.batching._program import Rows
 
 aten = torch.ops.aten
@@ -68,21 +69,21 @@ ENV: dict[str, Any] = {
     "linear": torch.nn.functional.linear,
     "empty_like": torch.empty_like,
     # Overloads by name: to find one by the arguments costs more than these functions do.
-    "sigmoid_backward": aten.sigmoid_backward.default,
-    "tanh_backward": aten.tanh_backward.default,
-    "threshold_backward": aten.threshold_backward.default,
-    "sigmoid_back": aten.sigmoid_backward.grad_input,
-    "tanh_back": aten.tanh_backward.grad_input,
-    "relu_back": aten.threshold_backward.grad_input,
+    "sigmoid_backward": kernel(aten.sigmoid_backward.default),
+    "tanh_backward": kernel(aten.tanh_backward.default),
+    "threshold_backward": kernel(aten.threshold_backward.default),
+    "sigmoid_back": kernel(aten.sigmoid_backward.grad_input),
+    "tanh_back": kernel(aten.tanh_backward.grad_input),
+    "relu_back": kernel(aten.threshold_backward.grad_input),
     "cross_entropy": _cross_entropy,
     "cross_entropy_back": _cross_entropy_back,
     "cut": _cut,
     "put": _put,
     "segment_spread": _segment_spread,
     "segment_total": _segment_total,
-    "softmax_back": aten._softmax_backward_data.default,
-    "log_softmax_back": aten._log_softmax_backward_data.default,
+    "softmax_back": kernel(aten._softmax_backward_data.default),
+    "log_softmax_back": kernel(aten._log_softmax_backward_data.default),
     "cat": torch.cat,
     "where": torch.where,
-    "embedding_back": aten.embedding_dense_backward.default,
+    "embedding_back": kernel(aten.embedding_dense_backward.default),
 }

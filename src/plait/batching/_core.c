@@ -673,7 +673,7 @@ static inline int step_of(const Sig *s) { return s->gather ? 2 : 1; }
 static PyObject *core_plan(CoreObject *c, PyObject *arg) {
     PyObject *fast = PySequence_Fast(arg, "slots");
     if (!fast) return NULL;
-    int32_t *todo = NULL, *ids = NULL, *at = NULL, *level = NULL; Item *items = NULL; int64_t *want = NULL;
+    int32_t *todo = NULL, *ids = NULL, *at = NULL, *level = NULL, *group = NULL; Item *items = NULL; int64_t *want = NULL;
     Py_ssize_t n_todo = PySequence_Fast_GET_SIZE(fast), cap_todo = 0, n = 0, cap_ids = 0;
     PyObject *groups = NULL, *index = NULL, *res = NULL;
     int64_t *buf = NULL; Py_ssize_t n_buf = 0, cap_buf = 0;
@@ -724,11 +724,12 @@ static PyObject *core_plan(CoreObject *c, PyObject *arg) {
         if (c->dirty && components(c)) goto end;
     }
     level = PyMem_Malloc(sizeof(int32_t) * (n + 1));
+    group = PyMem_Malloc(sizeof(int32_t) * (n + 1));
     items = PyMem_Malloc(sizeof(Item) * (n + 1));
     at = PyMem_Malloc(sizeof(int32_t) * (c->n_nodes + 1));
     want = PyMem_Malloc(sizeof(int64_t) * (n + 1));
     starts = PyMem_Malloc(sizeof(Py_ssize_t) * (n + 2));
-    if (!level || !items || !at || !want || !starts) { PyErr_NoMemory(); goto end; }
+    if (!level || !group || !items || !at || !want || !starts) { PyErr_NoMemory(); goto end; }
     for (Py_ssize_t k = 0; k < n; k++) {   /* 3. waves */
         Node *nd = &c->nodes[ids[k]];
         Sig *s = &c->sigs[nd->sig];
@@ -745,11 +746,26 @@ static PyObject *core_plan(CoreObject *c, PyObject *arg) {
     }
     qsort(items, n, sizeof(Item), by_key);
     Py_ssize_t n_groups = 0;
-    for (Py_ssize_t k = 0; k < n; k++)
+    for (Py_ssize_t k = 0; k < n; k++) {
         if (k == 0 || items[k].a != items[k - 1].a || items[k].b != items[k - 1].b) starts[n_groups++] = k;
+        group[items[k].k] = (int32_t)n_groups - 1;
+    }
     starts[n_groups] = n;
     for (Py_ssize_t g = n_groups - 1; g >= 0; g--) {   /* 4. rows in the order in which they will be used */
-        for (Py_ssize_t k = starts[g]; k < starts[g + 1]; k++) { items[k].a = want[items[k].k]; items[k].b = 0; }
+        for (Py_ssize_t k = starts[g]; k < starts[g + 1]; k++) {
+            items[k].a = want[items[k].k];
+            items[k].b = 0;
+            if (items[k].a != INT64_MAX) continue;
+            /* nobody uses it yet: those that read from one group stand together */
+            Node *nd = &c->nodes[ids[items[k].k]];
+            int step = step_of(&c->sigs[nd->sig]);
+            for (int j = 0; j < nd->n_in; j += step) {
+                int32_t p = c->owner[c->ins[nd->ins + j]];
+                if (p < 0 || c->stamp[p] != c->round || c->nodes[p].sig < 0) continue;
+                items[k].b = group[at[p]];
+                break;
+            }
+        }
         qsort(items + starts[g], starts[g + 1] - starts[g], sizeof(Item), by_key);
         for (Py_ssize_t k = starts[g]; k < starts[g + 1]; k++) {
             Node *nd = &c->nodes[ids[items[k].k]];
@@ -838,7 +854,7 @@ static PyObject *core_plan(CoreObject *c, PyObject *arg) {
 end:
     Py_XDECREF(groups); Py_XDECREF(sizes);
     Py_DECREF(fast);
-    PyMem_Free(todo); PyMem_Free(ids); PyMem_Free(at); PyMem_Free(level); PyMem_Free(items); PyMem_Free(want);
+    PyMem_Free(todo); PyMem_Free(ids); PyMem_Free(at); PyMem_Free(level); PyMem_Free(group); PyMem_Free(items); PyMem_Free(want);
     PyMem_Free(buf); PyMem_Free(starts);
     return res;
 }

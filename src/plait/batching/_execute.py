@@ -159,30 +159,38 @@ class Executor:
     def flush(self, slots: Sequence[int], asked: Counter[Asked] | None = None) -> None:
         """Runs what these slots need, and nothing else: the rest waits for more company. `asked`: where examples wait
         for a value, and how many do."""
+        grad = torch.is_grad_enabled()
+        with private.DisableTorchFunction():
+            private.set_grad_enabled(False)
+            try:
+                self._flush(slots, asked)
+            finally:
+                private.set_grad_enabled(grad)
+
+    def _flush(self, slots: Sequence[int], asked: Counter[Asked] | None) -> None:
         rt = self.rt
-        with private.DisableTorchFunction(), torch.no_grad():
-            if self.pending:
-                self.load()
-            groups, packed, sizes = rt.core.plan(slots)
-            if not groups:
-                return
-            rt.report.flushes += 1
-            if rt.watch is not None:
-                rt.watch.flush(asked.total() if asked else 0, asked.most_common(1)[0][0] if asked else None)
-            for arena, used in zip(self.order, rt.core.used()):
-                if used != arena.filled:
-                    arena.reserve(used)
-            pieces: Sequence[Tensor] = ()
-            if packed:
-                index = torch.frombuffer(packed, dtype=torch.int64)
-                pieces = torch.split_with_sizes(index if rt.device.type == "cpu" else index.to(rt.device), sizes)
-            for group in groups:
-                rt.sig_list[group[0]].seen += group[1]
-            for group in groups:
-                if rt.watch is None:
-                    self._run(group, pieces)
-                else:
-                    self._run_watched(group, pieces, rt.watch)
+        if self.pending:
+            self.load()
+        groups, packed, sizes = rt.core.plan(slots)
+        if not groups:
+            return
+        rt.report.flushes += 1
+        if rt.watch is not None:
+            rt.watch.flush(asked.total() if asked else 0, asked.most_common(1)[0][0] if asked else None)
+        for arena, used in zip(self.order, rt.core.used()):
+            if used != arena.filled:
+                arena.reserve(used)
+        pieces: Sequence[Tensor] = ()
+        if packed:
+            index = torch.frombuffer(packed, dtype=torch.int64)
+            pieces = torch.split_with_sizes(index if rt.device.type == "cpu" else index.to(rt.device), sizes)
+        for group in groups:
+            rt.sig_list[group[0]].seen += group[1]
+        for group in groups:
+            if rt.watch is None:
+                self._run(group, pieces)
+            else:
+                self._run_watched(group, pieces, rt.watch)
 
     def _run_watched(self, group: Any, pieces: Sequence[Tensor], watch: BatchWatch) -> None:
         start = time.perf_counter_ns()

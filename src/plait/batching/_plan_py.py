@@ -186,8 +186,15 @@ class Planner:
 
     def _by_use(self, order: list[list[int]], own: list[Node], feeds: list[list[int]]) -> None:
         want = [(FAR, 0, 0)] * len(own)
+        group_of = {k: g for g, group in enumerate(order) for k in group}
+
+        def place(k: int) -> tuple[Any, ...]:
+            """Nobody uses it yet: those that read from one group stand together."""
+            read = next((group_of[p] for p in feeds[k] if p >= 0), 0) if want[k][0] == FAR else 0
+            return want[k], read, k
+
         for g in range(len(order) - 1, -1, -1):
-            order[g].sort(key=lambda k: (want[k], k))
+            order[g].sort(key=place)
             for pos, k in enumerate(order[g]):
                 gather = self._sigs[own[k][0]].gather
                 for j, p in enumerate(feeds[k]):

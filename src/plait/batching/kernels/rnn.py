@@ -8,12 +8,17 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor, nn
 
+from plait._torch import kernel
 from plait.batching._program import Rows
 
 if TYPE_CHECKING:
     from plait.batching._backward import Accumulator
 
 aten = torch.ops.aten
+tanh_backward = kernel(aten.tanh_backward.default)
+tanh_back = kernel(aten.tanh_backward.grad_input)
+sigmoid_back = kernel(aten.sigmoid_backward.grad_input)
+relu_back = kernel(aten.threshold_backward.grad_input)
 
 
 class Config:
@@ -63,16 +68,16 @@ def step_back_lstm(a: Tensor, d: Tensor, h: int, tc: Tensor, cp: Tensor | None, 
     i, f, g, o = a.split(h, 1)  # type: ignore[no-untyped-call]
     di, df, dg, do = d.split(h, 1)  # type: ignore[no-untyped-call]
     torch.mul(dh, tc, out=do)
-    dc = dc + aten.tanh_backward.default(dh * o, tc)
+    dc = dc + tanh_backward(dh * o, tc)
     torch.mul(dc, g, out=di)
     torch.mul(dc, i, out=dg)
     if cp is None:
         df.zero_()
     else:
         torch.mul(dc, cp, out=df)
-    aten.sigmoid_backward.grad_input(d[:, : 2 * h], a[:, : 2 * h], grad_input=d[:, : 2 * h])
-    aten.tanh_backward.grad_input(dg, g, grad_input=dg)
-    aten.sigmoid_backward.grad_input(do, o, grad_input=do)
+    sigmoid_back(d[:, : 2 * h], a[:, : 2 * h], grad_input=d[:, : 2 * h])
+    tanh_back(dg, g, grad_input=dg)
+    sigmoid_back(do, o, grad_input=do)
     return dc * f  # type: ignore[no-any-return]
 
 
@@ -204,9 +209,9 @@ class Direction:
                 dc = cell[: sizes[t]]
                 dc.copy_(step_back_lstm(as_[t], ds[t], k, tcs[t], cs[t], dh, dc))
             elif cfg.mode == "RNN_TANH":
-                aten.tanh_backward.grad_input(dh, as_[t], grad_input=ds[t])
+                tanh_back(dh, as_[t], grad_input=ds[t])
             else:
-                aten.threshold_backward.grad_input(dh, as_[t], 0, grad_input=ds[t])
+                relu_back(dh, as_[t], 0, grad_input=ds[t])
             if hs[t] is not None:
                 torch.mm(ds[t], whh, out=dh)
         if cfg.bias and cfg.mode != "GRU":
@@ -232,9 +237,9 @@ class Direction:
         dr, dz, dn = d.split(k, 1)  # type: ignore[no-untyped-call]
         torch.mul(dh, (hp - n) if hp is not None else -n, out=dz)
         torch.mul(dh, 1 - z, out=dn)
-        aten.tanh_backward.grad_input(dn, n, grad_input=dn)
+        tanh_back(dn, n, grad_input=dn)
         torch.mul(dn, gh[:, 2 * k :], out=dr)
-        aten.sigmoid_backward.grad_input(d[:, : 2 * k], a[:, : 2 * k], grad_input=d[:, : 2 * k])
+        sigmoid_back(d[:, : 2 * k], a[:, : 2 * k], grad_input=d[:, : 2 * k])
         d2[:, : 2 * k] = d[:, : 2 * k]
         torch.mul(dn, r, out=d2[:, 2 * k :])
         return torch.addmm(dh * z, d2, self.w[1])

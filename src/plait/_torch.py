@@ -46,6 +46,7 @@ STEP_PREPARATION: Final = "_patch_step_function"  # of `Optimizer`: what its con
 COMPILATION_SWITCH: Final = "_maybe_set_eval_frame"  # of Dynamo: called around each compiled function
 PYTHON_API: Final = (torch.nn.functional, torch.functional)  # modules whose functions, in Python, call a mode through
 HANDLE: Final = "handle_torch_function"  # their name for it
+EXCHANGE: Final = (torch.nn.utils.stateless, "_reparametrize_module")  # where `functional_call` exchanges weights
 CLIPPING: Final = "_clip_grads_with_norm_"  # of `clip_grad`: gets the norm that was found
 _innermost_transform: Callable[[], Any] = torch._C._functorch.peek_interpreter_stack
 

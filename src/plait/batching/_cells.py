@@ -14,6 +14,7 @@ from plait.batching._build import build_call
 from plait.batching._call import Call
 from plait.batching._core_choice import CellBase
 from plait.batching._current import local
+from plait.batching._exchanged import weights_of
 from plait.batching._known import describe
 from plait.batching._lazy import BatchError, Lazy
 from plait.batching._marks import INPUT
@@ -184,6 +185,8 @@ def call_cell(
         rt._scan(v, key, ins, True)
     if not ins:
         return func(*args, **kwargs)
+    if rt.exchanges:
+        key += weights_of(rt, owner if owner is not None else key_of)
     frozen = tuple(key)
     entry = rt.entries.get(frozen)
     if entry is None:

@@ -163,6 +163,17 @@ static int grow_slots(CoreObject *c, Py_ssize_t need) {
     c->row_of = q; c->cap_slots = cap;
     return 0;
 }
+/* forget(): no call counts as seen */
+static PyObject *core_forget(CoreObject *c, PyObject *none) {
+    Line *lines = c->lines;
+    Py_ssize_t cap = c->cap_lines;
+    c->lines = NULL; c->cap_lines = c->n_lines = 0;
+    for (Py_ssize_t i = 0; i < cap; i++) {
+        PyMem_Free(lines[i].words); Py_XDECREF(lines[i].keep); Py_XDECREF(lines[i].found);
+    }
+    PyMem_Free(lines);
+    Py_RETURN_NONE;
+}
 static void core_dealloc(CoreObject *c) {
     for (int i = 0; i < c->n_sigs; i++) {
         PyMem_Free(c->sigs[i].in_rows); PyMem_Free(c->sigs[i].out_rows);
@@ -170,10 +181,7 @@ static void core_dealloc(CoreObject *c) {
     }
     PyMem_Free(c->sigs); PyMem_Free(c->owner); PyMem_Free(c->row_of); PyMem_Free(c->nodes); PyMem_Free(c->ins);
     PyMem_Free(c->used); PyMem_Free(c->stamp);
-    for (Py_ssize_t i = 0; i < c->cap_lines; i++) {
-        PyMem_Free(c->lines[i].words); Py_XDECREF(c->lines[i].keep); Py_XDECREF(c->lines[i].found);
-    }
-    PyMem_Free(c->lines); Py_XDECREF(c->resuming); Py_XDECREF(c->answers);
+    Py_XDECREF(core_forget(c, NULL)); Py_XDECREF(c->resuming); Py_XDECREF(c->answers);
     Py_XDECREF(c->entries); Py_XDECREF(c->input); Py_XDECREF(c->grad_enabled); Py_XDECREF(c->autocast);
     Py_XDECREF(c->components); Py_XDECREF(c->on_node); Py_XDECREF(c->lazy);
     Py_XDECREF(c->pause); Py_XDECREF(c->waiting); Py_XDECREF(c->getcurrent); Py_XDECREF(c->current);
@@ -1414,6 +1422,7 @@ static PyMethodDef core_methods[] = {
     {"record", (PyCFunction)(void (*)(void))core_record, METH_FASTCALL, NULL},
     {"call", (PyCFunction)(void (*)(void))core_call, METH_FASTCALL, NULL},
     {"remember", (PyCFunction)(void (*)(void))core_remember, METH_FASTCALL, NULL},
+    {"forget", (PyCFunction)core_forget, METH_NOARGS, NULL},
     {"resume", (PyCFunction)core_resume, METH_VARARGS, "the examples that have their answers, and these"},
     {"turn", (PyCFunction)core_turn, METH_NOARGS, "the next of them as (greenlet, answer), or None"},
     {"all_rows", (PyCFunction)core_rows, METH_O, NULL},

@@ -233,6 +233,10 @@ class Core(Planner):
         if len(self._seen) < 16384 and parts is not None and [x.slot for x in lazies] == [x.slot for x in values]:
             self._seen[parts] = (found, args, kwargs)  # an id means something while its object lives
 
+    def forget(self) -> None:
+        """No call counts as seen."""
+        self._seen.clear()
+
     def resume(self, waiting: list[Any], answers: list[Any]) -> None:
         """These examples have their answers."""
         self._turns = iter(zip(waiting, answers))

@@ -16,6 +16,7 @@ from plait import _torch as private
 from plait.batching._cells import PURE, call_module
 from plait.batching._core_choice import FastCall, handle
 from plait.batching._current import local
+from plait.batching._exchanged import exchange
 from plait.batching._lazy import BatchError, Lazy
 from plait.batching.kernels.modules import RAGGED_MODULES
 
@@ -26,6 +27,7 @@ _CLASSES: frozenset[type] = PURE | {nn.Sequential} | RAGGED_MODULES.keys()
 _lock = threading.Lock()
 _users: Counter[type] = Counter()
 _saved: dict[type, Any] = {}
+_WAYS = [*((space, private.HANDLE, handle) for space in private.PYTHON_API), (*private.EXCHANGE, exchange)]
 _straight: list[Any] = []  # batches that run now, and before them what they found in PyTorch's modules of functions
 
 
@@ -53,12 +55,12 @@ def _release(classes: Iterable[type]) -> None:
 @contextmanager
 def _functions_straight(rt: LaneRuntime) -> Iterator[None]:
     """Functions of `torch.nn.functional` come to the compiled core without the several microseconds that PyTorch takes
-    to look who wants to see the call."""
+    to look who wants to see the call; and an exchange of weights is noticed."""
     with _lock:
         if not _straight:
-            _straight.append([getattr(space, private.HANDLE) for space in private.PYTHON_API])
-            for space in private.PYTHON_API:
-                setattr(space, private.HANDLE, handle)
+            _straight.append([getattr(space, name) for space, name, _ in _WAYS])
+            for space, name, way in _WAYS:
+                setattr(space, name, way)
         _straight.append(rt)
     try:
         yield
@@ -66,8 +68,8 @@ def _functions_straight(rt: LaneRuntime) -> Iterator[None]:
         with _lock:
             _straight.remove(rt)
             if len(_straight) == 1:
-                for space, found in zip(private.PYTHON_API, _straight.pop()):
-                    setattr(space, private.HANDLE, found)
+                for (space, name, _), found in zip(_WAYS, _straight.pop()):
+                    setattr(space, name, found)
 
 
 @contextmanager

@@ -79,7 +79,7 @@ def describe(rt: LaneRuntime, what: Any, args: Any, kwargs: Any, shared: frozens
     weights: list[Tensor] = []
     with private.DisableTorchFunction():
         settings = _settings(what, weights) if isinstance(what, nn.Module) else what
-        if settings is None:
+        if settings is None or any(type(w) is Lazy for w in weights):  # type: ignore[comparison-overlap]  # `functional_call` with weights of an example
             return None
         key = (
             settings,

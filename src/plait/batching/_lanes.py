@@ -100,7 +100,7 @@ class Lanes:
         core.pause, core.hub, core.getcurrent, core.plain = self._pause, self.hub.switch, getcurrent, rt.log is not None
         base = self.base
         if not base.any_autocast:
-            core.checks = (
+            core.checks = rt.checks = (
                 torch.is_grad_enabled, base.grad, private.is_autocast_on, False, torch.is_inference_mode_enabled,
                 base.inference, torch.get_default_dtype, base.default, private.mode_depth, self.depth,
             )  # fmt: skip
@@ -189,6 +189,11 @@ class Lanes:
             raise BatchError(
                 "a value was read in another greenlet than the example's own; read it in the function itself"
             )
+        if rt.exchanging:
+            raise BatchError(
+                f"a value is read inside of functional_call (example {lane}), where the other examples would run with "
+                "its weights; read it before or after that call, or call torch's functions with the weights"
+            )
         base = self.base
         changed = (
             torch.is_grad_enabled() is not base.grad
@@ -262,7 +267,7 @@ class Lanes:
         """Ends lanes that are still waiting; their `finally` blocks run."""
         self.closing = True
         core = self.rt.core
-        core.waiting = core.checks = None  # from now on every example that waits leaves
+        core.waiting = core.checks = self.rt.checks = None  # from now on every example that waits leaves
         for i, g, _ in (*self.waiting, *self.resuming):
             core.current = g
             if not g.dead:

@@ -344,7 +344,7 @@ def _slots() -> dict[str, Any]:
         "__add__": binary("add"), "__radd__": binary("add"), "__mul__": binary("mul"), "__rmul__": binary("mul"),
         "__sub__": binary("sub"), "__rsub__": binary("sub", True), "__truediv__": binary("div"),
         "__rtruediv__": binary("div", True), "__matmul__": binary("matmul"), "__rmatmul__": binary("matmul", True),
-        "__neg__": lambda a: a._operate("neg", (a,)), "__bool__": lambda a: a._truth(), "__hash__": id,
+        "__neg__": lambda a: a._operate("neg", (a,)), "__bool__": lambda a: a._truth(), "__hash__": lambda a: id(a),
         "__iter__": lambda a: a._unbound(), "__getitem__": lambda a, index: a._item(index),
         "item": lambda a: a._only(), "tolist": lambda a: a._tolist(),
     }  # fmt: skip

@@ -114,6 +114,9 @@ class LaneRuntime(Runtime, LaneRows):
         self.seed = 0
         self.pause: Callable[[Any], Any] = lambda request: None
         self.watch: BatchWatch | None = None
+        self.checks: Any = None  # see `_lanes`
+        self.exchanging = 0  # exchanges of weights that the example is inside of; see `_exchanged`
+        self.exchanges = 0  # ... that there were: after the first, a module's call is known by its weights too
 
     # methods with a file of their own
     rows_view = rows_view
@@ -133,6 +136,13 @@ class LaneRuntime(Runtime, LaneRows):
     @lane.setter
     def lane(self, lane: int) -> None:
         self.core.lane = lane
+
+    def exchanged(self, by: int) -> None:
+        """An example exchanges the weights of a module, or puts them back."""
+        self.exchanging += by
+        self.exchanges += 1
+        self.core.forget()
+        self.core.checks = None if self.exchanging else self.checks  # to wait now takes the long way
 
     # ------------------------------------------------------------------ pure calls
     def emit(self, name: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:

@@ -90,9 +90,14 @@ def take(buf: Tensor, column: Column) -> Tensor:
     return buf[start : start + count] if index is None else buf.index_select(0, index)
 
 
-def give(grads: Tensor, column: Column, g: Tensor) -> None:
-    """Adds a gradient to the rows."""
+def give(grads: Tensor, column: Column, g: Tensor | tuple[Tensor, Tensor]) -> None:
+    """Adds a gradient, or the product of two matrices, to the rows."""
     arena, start, count, index = column
+    if isinstance(g, tuple):
+        if index is None and grads.dim() == 2 and g[0].shape[0] == count:
+            grads[start : start + count].addmm_(*g)
+            return
+        g = torch.mm(*g)
     if g.dim() != grads.dim() or g.shape[0] != count:
         g = g.reshape(count, *arena.space.inner)
     if g._base is grads:  # a gradient passed on as it is

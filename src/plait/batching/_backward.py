@@ -54,6 +54,8 @@ def backward(
         dead = _dead_rows(step) if some and sig.kind == "program" else None
         for j, (column, d) in enumerate(zip(step.columns, _vjp(step, gouts, acc))):
             if d is not None and column[2]:
+                if type(d) is tuple and (dead is not None or column[0].late is not None):
+                    d = torch.mm(*d)
                 if dead is not None:
                     d = _without(d, dead, step, j, column)
                 if column[0].late is not None:
@@ -105,7 +107,7 @@ def _without(g: Tensor, dead: list[bool], step: Step, j: int, column: Column) ->
     return torch.where(mask.view(-1, *(1,) * (g.dim() - 1)), torch.zeros((), dtype=g.dtype, device=g.device), g)
 
 
-def _vjp(step: Step, gouts: list[Any], acc: Accumulator) -> list[Tensor | None]:
+def _vjp(step: Step, gouts: list[Any], acc: Accumulator) -> list[Any]:
     program = step.sig.program
     if program is not None and program.compiled is not None:
         sig = step.sig

@@ -304,16 +304,19 @@ class Writer:
 
     # ------------------------------------------------------------------ the whole
     def source(self, like: str | None = None) -> str:
-        """Both functions; with `like`, the backward unpacks what the forward of that source saves."""
+        """Both functions; with `like`, the backward unpacks what the forward of that source saves. A gradient that is a
+        product comes back as its two factors, since it may be added to others in the call that makes it."""
         p = self.p
         self.forward()
         self.backward()
         last: list[str] = []
         for v in p.ins:
-            g = self.grad(v) if self.tracks(v) else None
+            got = self.grads.get(v, ()) if self.tracks(v) and v not in self.targets else ()
+            product = re.fullmatch(r"mm(\([^()]*\))", got[0].expr) if len(got) == 1 else None
+            g = product[1] if product else self.grad(v) if self.tracks(v) else None
             last.append(g or "None")
         names = set()
-        text = "\n".join(self.bwd)
+        text = "\n".join([*self.bwd, *last])
         made = {f"v{v}" for v in p.ins} | {f"v{o}" for i in p.code for o in i.outs} | set(self.saved_extra)
         hidden = {f"v{q[3]}" for pieces in self.gates.values() for q in pieces}
         for w in re.findall(r"\b[vx]\d+(?:_\d+)?\b", text):

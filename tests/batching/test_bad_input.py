@@ -30,6 +30,17 @@ class Counts(nn.Module):
         return x.sum(0)
 
 
+class Replaces(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.scale, self.other = nn.Parameter(torch.ones(4)), nn.Parameter(torch.zeros(4))
+
+    def forward(self, x: Tensor) -> Tensor:
+        y = x * self.scale
+        self.scale = self.other
+        return y
+
+
 class Remembers(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         self.last = x.sum(0)
@@ -76,6 +87,10 @@ CASES: dict[str, tuple[Callable[..., Any], str]] = {
     "attribute": (
         Remembers(),
         rf"keeps a value of one example in `last` of Remembers.*{HERE}, example 2\), which all examples share; pass it",
+    ),
+    "parameter": (
+        Replaces(),
+        rf"replaces `scale` of Replaces \(.*{HERE}, a parameter that all examples share\); pass it on as an argument",
     ),
     "cache": (caches, rf"example 1 uses a value that example 0 made \(.*{HERE}, example 1\).*return the value instead"),
     "random": (

@@ -186,17 +186,10 @@ class Writer:
     def _activate(self, a: int) -> None:
         runs = self.runs(a)
         parts = [self.fresh() for _ in runs]
-        if len(runs) == 1:
-            self.line(f"{parts[0]} = v{a}")
-        else:
-            self.line(f"{', '.join(parts)} = v{a}.split({[r[1] for r in runs]}, 1)")
+        self.fwd += _cut(f"v{a}", parts, [r[1] for r in runs])
         for t, (_, _, op, pieces) in zip(parts, runs):
             self.line(f"{t}.{op}_()")
-            if len(pieces) == 1:
-                self.line(f"v{pieces[0][3]} = {t}")
-            else:
-                names = ", ".join(f"v{q[3]}" for q in pieces)
-                self.line(f"{names} = {t}.split({[q[1] for q in pieces]}, 1)")
+            self.fwd += _cut(t, [f"v{q[3]}" for q in pieces], [q[1] for q in pieces])
         for _, _, _, o in self.gates[a]:
             if o in self.out_of:
                 self.line(f"O[{self.out_of[o]}].copy_(v{o})")
@@ -275,26 +268,20 @@ class Writer:
 
     def _open(self, a: int) -> None:
         self.bwd.append(f"g{a} = empty_like(v{a})")
-        runs = self.runs(a)
-        names = [f"q{a}_{j}" for j in range(len(runs))]
-        if len(runs) == 1:
-            self.bwd.append(f"{names[0]} = g{a}")
-            self.bwd.append(f"s{a}_0 = v{a}")
-        else:
-            sizes = [r[1] for r in runs]
-            self.bwd.append(f"{', '.join(names)} = g{a}.split({sizes}, 1)")
-            self.bwd.append(f"{', '.join(f's{a}_{j}' for j in range(len(runs)))} = v{a}.split({sizes}, 1)")
-        for j, (name, (_, _, _, pieces)) in enumerate(zip(names, runs)):
-            if len(pieces) == 1:
-                self.targets[pieces[0][3]] = name
-                self.bwd.append(f"v{pieces[0][3]} = s{a}_{j}")
-            else:
-                parts = [f"{name}_{m}" for m in range(len(pieces))]
-                sizes = [q[1] for q in pieces]
-                self.bwd.append(f"{', '.join(parts)} = {name}.split({sizes}, 1)")
-                self.bwd.append(f"{', '.join(f'v{q[3]}' for q in pieces)} = s{a}_{j}.split({sizes}, 1)")
-                for part, q in zip(parts, pieces):
-                    self.targets[q[3]] = part
+        names = [f"q{a}_{j}" for j in range(len(self.runs(a)))]
+        self.bwd += _cut(f"g{a}", names, [r[1] for r in self.runs(a)])
+        for name, (_, _, _, pieces) in zip(names, self.runs(a)):
+            parts = [name] if len(pieces) == 1 else [f"{name}_{m}" for m in range(len(pieces))]
+            self.bwd += _cut(name, parts, [q[1] for q in pieces])
+            for part, q in zip(parts, pieces):
+                self.targets[q[3]] = part
+
+    def _pieces(self, a: int) -> list[str]:
+        """The values of gates and of runs of gates, for the way back."""
+        lines = _cut(f"v{a}", [f"s{a}_{j}" for j in range(len(self.runs(a)))], [r[1] for r in self.runs(a)])
+        for j, (_, _, _, pieces) in enumerate(self.runs(a)):
+            lines += _cut(f"s{a}_{j}", [f"v{q[3]}" for q in pieces], [q[1] for q in pieces])
+        return lines
 
     def _close(self, a: int) -> None:
         for j, (_, _, op, _) in enumerate(self.runs(a)):
@@ -327,8 +314,6 @@ class Writer:
         for pieces in self.gates.values():
             for _, _, _, o in pieces:
                 names.discard(f"v{o}")
-        # a piece may be needed before its gates are opened in the backward: cut them first
-        early = [a for a in self.gates if self._used_before_open(a)]
         kept = sorted(names)
         if like is not None:
             saved = next(x for x in like.splitlines() if x.startswith("    return ("))
@@ -342,9 +327,8 @@ class Writer:
             back.append(f"    {', '.join(kept)}, = saved")
         back += _sizes(self.bwd)
         back += [f"    G{k} = G[{k}]" for k, v in enumerate(p.outs) if self.tracks(v)]
-        for a in early:
-            sizes = [q[1] for q in self.gates[a]]
-            back.append(f"    {', '.join(f'v{q[3]}' for q in self.gates[a])} = v{a}.split({sizes}, 1)")
+        for a in self.gates:
+            back += [f"    {s}" for s in self._pieces(a)]
         back += [f"    {s}" for s in self.bwd]
         back.append(f"    return ({', '.join(last)}{',' if last else ''})")
         return (
@@ -359,10 +343,14 @@ class Writer:
         """The source of a shared matrix, transposed: `Sig.load_weights` puts those after the weights."""
         return f"W[{~k + self.p.n_shared}]"
 
-    def _used_before_open(self, a: int) -> bool:
-        opened = next((k for k, s in enumerate(self.bwd) if s.startswith(f"g{a} = empty_like")), len(self.bwd))
-        before = set(re.findall(r"\bv\d+\b", "\n".join(self.bwd[:opened])))
-        return any(f"v{q[3]}" in before for q in self.gates[a])
+
+def _cut(whole: str, parts: list[str], sizes: list[int]) -> list[str]:
+    """Lines that cut a tensor into neighbouring columns."""
+    if parts == [whole]:
+        return []
+    if len(parts) == 1:
+        return [f"{parts[0]} = {whole}"]
+    return [f"{', '.join(parts)} = {whole}.split_with_sizes({sizes}, 1)"]
 
 
 def _plus(g: str, expr: str) -> str:

@@ -83,7 +83,7 @@ def modules_deferred(rt: LaneRuntime, func: Any) -> Iterator[None]:
     modules = [m for f in _reachable(func) for m in f.modules()]
     rt.deferred = {type(m) for m in modules} & _CLASSES | set(RAGGED_MODULES)
     _defer(rt.deferred)
-    kept = [(m, dict(m.__dict__), dict(m._buffers)) for m in modules]
+    kept = [(m, dict(m.__dict__), dict(m._buffers), dict(m._parameters)) for m in modules]
     at_hand = _put_at_hand(modules)
     try:
         with _functions_straight(rt):
@@ -155,9 +155,19 @@ def _stored_at(m: nn.Module, name: str) -> str:
     return ""
 
 
+def _replaced(m: nn.Module, parameters: dict[str, Any]) -> list[str]:
+    """The parameters that are others now."""
+    return [name for name, p in parameters.items() if p is not None and m._parameters.get(name) is not p]
+
+
 def _check_state(kept: list[Any]) -> None:
     """A module that keeps an example's value would hand it to the next example."""
-    for m, _, _ in kept:
+    for m, _, _, parameters in kept:
+        for name in _replaced(m, parameters):
+            raise BatchError(
+                f"the function replaces `{name}` of {type(m).__name__} ({_stored_at(m, name)}a parameter that all "
+                "examples share); pass it on as an argument, or use torch.func.functional_call"
+            )
         found = _kept_lazy(m)
         if found is not None:
             name, lane = found
@@ -168,7 +178,9 @@ def _check_state(kept: list[Any]) -> None:
 
 
 def _restore(kept: list[Any]) -> None:
-    for m, attributes, buffers in kept:
+    for m, attributes, buffers, parameters in kept:
+        for name in _replaced(m, parameters):
+            m._parameters[name] = parameters[name]
         if _kept_lazy(m) is not None:
             for d, before in ((m.__dict__, attributes), (m._buffers, buffers)):
                 for name in [

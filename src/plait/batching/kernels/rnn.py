@@ -65,8 +65,8 @@ class TimeMajor:
 
 def step_back_lstm(a: Tensor, d: Tensor, h: int, tc: Tensor, cp: Tensor | None, dh: Tensor, dc: Tensor) -> Tensor:
     """Gradients of the gates of one step into `d`; returns the gradient of the cell state before it."""
-    i, f, g, o = a.split(h, 1)  # type: ignore[no-untyped-call]
-    di, df, dg, do = d.split(h, 1)  # type: ignore[no-untyped-call]
+    i, f, g, o = torch.split_with_sizes(a, (h, h, h, h), 1)
+    di, df, dg, do = torch.split_with_sizes(d, (h, h, h, h), 1)
     torch.mul(dh, tc, out=do)
     dc = dc + tanh_backward(dh * o, tc)
     torch.mul(dc, g, out=di)
@@ -78,7 +78,7 @@ def step_back_lstm(a: Tensor, d: Tensor, h: int, tc: Tensor, cp: Tensor | None, 
     sigmoid_back(d[:, : 2 * h], a[:, : 2 * h], grad_input=d[:, : 2 * h])
     tanh_back(dg, g, grad_input=dg)
     sigmoid_back(do, o, grad_input=do)
-    return dc * f  # type: ignore[no-any-return]
+    return dc * f
 
 
 class Direction:
@@ -128,7 +128,7 @@ class Direction:
         for a, h, c, tc, (hp, cp) in zip(self._steps(self.a), hs, cs, self._steps(self.tc), befores):
             if hp is not None:
                 a.addmm_(hp, wt)
-            i, f, g, o = a.split(k, 1)  # type: ignore[no-untyped-call]
+            i, f, g, o = torch.split_with_sizes(a, (k, k, k, k), 1)
             a[:, : 2 * k].sigmoid_()
             g.tanh_()
             o.sigmoid_()
@@ -233,8 +233,8 @@ class Direction:
 
     def _gru_back(self, a: Tensor, d: Tensor, d2: Tensor, gh: Tensor, hp: Tensor | None, dh: Tensor) -> Tensor:
         k = self.cfg.hidden
-        r, z, n = a.split(k, 1)  # type: ignore[no-untyped-call]
-        dr, dz, dn = d.split(k, 1)  # type: ignore[no-untyped-call]
+        r, z, n = torch.split_with_sizes(a, (k, k, k), 1)
+        dr, dz, dn = torch.split_with_sizes(d, (k, k, k), 1)
         torch.mul(dh, (hp - n) if hp is not None else -n, out=dz)
         torch.mul(dh, 1 - z, out=dn)
         tanh_back(dn, n, grad_input=dn)

@@ -47,6 +47,7 @@ COMPILATION_SWITCH: Final = "_maybe_set_eval_frame"  # of Dynamo: called around 
 PYTHON_API: Final = (torch.nn.functional, torch.functional)  # modules whose functions, in Python, call a mode through
 HANDLE: Final = "handle_torch_function"  # their name for it
 EXCHANGE: Final = (torch.nn.utils.stateless, "_reparametrize_module")  # where `functional_call` exchanges weights
+HOOK: Final = (torch.utils.hooks.RemovableHandle, "__init__")  # what every registration of a hook calls
 CLIPPING: Final = "_clip_grads_with_norm_"  # of `clip_grad`: gets the norm that was found
 _innermost_transform: Callable[[], Any] = torch._C._functorch.peek_interpreter_stack
 

@@ -8,7 +8,6 @@ import pytest
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
-from torch.func import functional_call
 from torch.overrides import TorchFunctionMode
 
 import plait
@@ -69,91 +68,6 @@ def test_a_child_exchanged_on_the_way() -> None:
 
     assert torch.allclose(plait.batch(run)(XS), torch.stack([run(x) for x in XS]), atol=1e-5)
     assert "first" not in m.__dict__
-
-
-# ---------------------------------------------------------------------- weights for one call
-class Celled(Two):
-    @plait.cell
-    def step(self, x: Tensor) -> Tensor:
-        return torch.tanh(self.first(x)) * self.second.bias
-
-    def forward(self, x: Tensor) -> Tensor:
-        return super().forward(x) + sum(self.step(row).sum() for row in x)
-
-
-class InsideRNN(Two):
-    def __init__(self) -> None:
-        super().__init__()
-        self.first = nn.Sequential(self.first, nn.Tanh())  # type: ignore[assignment]
-        self.rnn = nn.LSTM(4, 3)
-
-    def forward(self, x: Tensor) -> Tensor:
-        return super().forward(x) + self.rnn(x)[0].sum()
-
-
-def through_a_function(m: nn.Module) -> Any:
-    @plait.cell
-    def cell(row: Tensor) -> Tensor:
-        return m.first(row)  # type: ignore[operator]
-
-    class Rows(nn.Module):
-        def __init__(self) -> None:
-            super().__init__()
-            self.first = m.first
-
-        def forward(self, x: Tensor) -> Tensor:
-            return sum(cell(row).sum() for row in x)  # type: ignore[return-value]
-
-    return Rows()
-
-
-def function_celled() -> Any:
-    return through_a_function(Two())
-
-
-@pytest.mark.parametrize(
-    ("make", "per_example"),
-    [(Two, False), (Celled, False), (InsideRNN, False), (function_celled, False), (Two, True)],
-)
-def test_other_weights_for_one_call(make: Any, per_example: bool) -> None:
-    m = make()
-    weights = {name: p.detach().mul(2).requires_grad_() for name, p in m.named_parameters()}
-
-    def run(x: Tensor) -> Tensor:
-        mine = {k: w * x.sum() for k, w in weights.items()} if per_example else weights
-        return functional_call(m, mine, (x,)) - m(x) + functional_call(m, mine, (x,)).square()
-
-    inputs = [*m.parameters(), *weights.values()]
-    got, want = plait.batch(run)(XS), torch.stack([run(x) for x in XS])
-    assert torch.allclose(got, want, rtol=1e-4, atol=1e-4)
-    for a, b in zip(torch.autograd.grad(got.sum(), inputs), torch.autograd.grad(want.sum(), inputs)):
-        assert torch.allclose(a, b, rtol=1e-3, atol=1e-3)
-
-
-@pytest.mark.parametrize("make", [Celled, function_celled])
-def test_weights_of_an_example_in_a_cell_are_refused(make: Any) -> None:
-    m = make()
-    m(XS[0])
-    plait.batch(m)(XS)  # now the cell with its own weights is known
-
-    def run(x: Tensor) -> Tensor:
-        return m(x) + functional_call(m, {name: p * x.sum() for name, p in m.named_parameters()}, (x,))
-
-    with pytest.raises(plait.PlaitError, match="not among its arguments; pass it in"):
-        plait.batch(run)(XS)
-
-
-def test_reading_inside_of_another_call_is_refused() -> None:
-    class Decides(Two):
-        def forward(self, x: Tensor) -> Tensor:
-            return self.first(x).sum() if self.second(x).sum() > 0 else x.sum()
-
-    m = Decides()
-    weights = {name: p.detach() * 2 for name, p in m.named_parameters()}
-    with pytest.raises(plait.PlaitError, match=r"read inside of functional_call \(example 0\)"):
-        plait.batch(lambda x: functional_call(m, weights, (x,)))(XS)
-    got = plait.batch(m)(XS)  # without it, all is as before
-    assert torch.allclose(got, torch.stack([m(x) for x in XS]), atol=1e-5)
 
 
 # ---------------------------------------------------------------------- functions of torch.nn.functional

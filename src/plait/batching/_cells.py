@@ -19,6 +19,7 @@ from plait.batching._known import describe
 from plait.batching._lazy import BatchError, Lazy
 from plait.batching._marks import INPUT
 from plait.batching._program import NoRule
+from plait.batching._reads import note_reads
 from plait.batching._trace import Abort, CellError
 from plait.batching.kernels.modules import RAGGED_MODULES
 
@@ -140,7 +141,8 @@ class Cell(CellBase):
 def cell(func: Any) -> Any:
     """Marks a function (or an `nn.Module`, or a class of them) as straight-line and pure, so that a call is one node.
 
-    Straight-line: no `if` or `while` on values, no `.item()`. Pure: it changes nothing outside of itself.
+    Straight-line: no `if` or `while` on values, no `.item()`. Pure: it changes nothing outside of itself, and what it reads
+    besides its arguments stays as it is while a batch runs.
 
     >>> import torch, plait
     >>> W = torch.eye(2)
@@ -187,6 +189,8 @@ def call_cell(
         return func(*args, **kwargs)
     if rt.exchanges:
         key += weights_of(rt, owner if owner is not None else key_of)
+    if rt.changes:
+        key.append(rt.changes)
     frozen = tuple(key)
     entry = rt.entries.get(frozen)
     if entry is None:
@@ -208,6 +212,8 @@ def call_cell(
         except Abort:
             raise BatchError(f"the cell {label!r} cannot be traced; remove @plait.cell from it") from None
         rt.entries[frozen] = entry
+        if strict:
+            note_reads(rt, label, key_of, owner, args)
     rt.core.remember(key_of, flag, owner, args, kwargs, ins, entry)
     return rt.record(entry, ins)
 

@@ -13,21 +13,22 @@ from typing import TYPE_CHECKING, Any
 from torch import nn
 
 from plait import _torch as private
-from plait.batching._cells import PURE, call_module
+from plait.batching._cells import INSIDE, PURE, call_module
 from plait.batching._core_choice import FastCall, handle
 from plait.batching._current import local
 from plait.batching._exchanged import exchange
 from plait.batching._lazy import BatchError, Lazy
+from plait.batching._reads import check_reads
 from plait.batching.kernels.modules import RAGGED_MODULES
 
 if TYPE_CHECKING:
     from plait.batching._runtime import LaneRuntime
 
 _CLASSES: frozenset[type] = PURE | {nn.Sequential} | RAGGED_MODULES.keys()
+_KNOWN = _CLASSES | INSIDE
 _lock = threading.Lock()
 _users: Counter[type] = Counter()
 _saved: dict[type, Any] = {}
-_WAYS = [*((space, private.HANDLE, handle) for space in private.PYTHON_API), (*private.EXCHANGE, exchange)]
 _straight: list[Any] = []  # batches that run now, and before them what they found in PyTorch's modules of functions
 
 
@@ -35,8 +36,10 @@ def _defer(classes: Iterable[type]) -> None:
     with _lock:
         for cls in classes:
             if not _users[cls]:
-                _saved[cls] = cls.__dict__.get("__call__")
-                cls.__call__ = _CALL  # type: ignore[method-assign]
+                _saved[cls] = (cls.__dict__.get("__call__"), cls.__dict__.get("__setattr__"))
+                if cls in _CLASSES:
+                    cls.__call__ = _CALL  # type: ignore[method-assign]
+                cls.__setattr__ = _noticed(cls.__setattr__)  # type: ignore[method-assign]
             _users[cls] += 1
 
 
@@ -45,17 +48,36 @@ def _release(classes: Iterable[type]) -> None:
         for cls in classes:
             _users[cls] -= 1
             if not _users[cls]:
-                call = _saved.pop(cls)
-                if call is None:
-                    del cls.__call__
-                else:
-                    cls.__call__ = call  # type: ignore[method-assign]
+                for name, before in zip(("__call__", "__setattr__"), _saved.pop(cls)):
+                    if before is not None:
+                        setattr(cls, name, before)
+                    elif name in cls.__dict__:
+                        delattr(cls, name)
+
+
+def _noticed(change: Callable[..., None]) -> Callable[..., None]:
+    """Calls of a module are known by the module; so a change of it while lanes run must be noticed."""
+
+    def changed(self: Any, *args: Any, **kwargs: Any) -> None:
+        rt: Any = local.rt
+        if rt is not None and rt.core is not None and args[:1] != ("training",):
+            rt.forget_modules()
+        change(self, *args, **kwargs)
+
+    return changed
+
+
+_WAYS = [
+    *((space, private.HANDLE, handle) for space in private.PYTHON_API),
+    (*private.EXCHANGE, exchange),
+    (*private.HOOK, _noticed(getattr(*private.HOOK))),
+]
 
 
 @contextmanager
 def _functions_straight(rt: LaneRuntime) -> Iterator[None]:
     """Functions of `torch.nn.functional` come to the compiled core without the several microseconds that PyTorch takes
-    to look who wants to see the call; and an exchange of weights is noticed."""
+    to look who wants to see the call; and an exchange of weights or a new hook is noticed."""
     with _lock:
         if not _straight:
             _straight.append([getattr(space, name) for space, name, _ in _WAYS])
@@ -81,7 +103,7 @@ def modules_deferred(rt: LaneRuntime, func: Any) -> Iterator[None]:
     of the class. On `nn.Module` itself it would cost half a millisecond.
     """
     modules = [m for f in _reachable(func) for m in f.modules()]
-    rt.deferred = {type(m) for m in modules} & _CLASSES | set(RAGGED_MODULES)
+    rt.deferred = {type(m) for m in modules} & _KNOWN | set(RAGGED_MODULES)
     _defer(rt.deferred)
     kept = [(m, dict(m.__dict__), dict(m._buffers), dict(m._parameters)) for m in modules]
     at_hand = _put_at_hand(modules)
@@ -89,6 +111,7 @@ def modules_deferred(rt: LaneRuntime, func: Any) -> Iterator[None]:
         with _functions_straight(rt):
             yield
         _check_state(kept)
+        check_reads(rt)
     finally:
         _take_away(at_hand)
         _restore(kept)
@@ -120,7 +143,7 @@ def defer_met(rt: LaneRuntime) -> None:
     for _ in range(12):
         if frame.f_code.co_name == "forward":
             cls = type(frame.f_locals.get("self"))
-            if cls in _CLASSES and cls not in rt.deferred:
+            if cls in _KNOWN and cls not in rt.deferred:
                 rt.deferred.add(cls)
                 _defer((cls,))
         if frame.f_back is None:
@@ -200,7 +223,7 @@ _ORIGINAL: Callable[..., Any] = nn.Module.__call__
 def _call(self: nn.Module, *args: Any, **kwargs: Any) -> Any:
     rt: Any = local.rt
     if rt is None or rt.core is None:
-        return (_saved.get(type(self)) or _ORIGINAL)(self, *args, **kwargs)
+        return (_saved.get(type(self), (None,))[0] or _ORIGINAL)(self, *args, **kwargs)
     if not kwargs:
         res = rt.core.call(self, self.training, args)
         if res is not NotImplemented:

@@ -117,6 +117,8 @@ class LaneRuntime(Runtime, LaneRows):
         self.checks: Any = None  # see `_lanes`
         self.exchanging = 0  # exchanges of weights that the example is inside of; see `_exchanged`
         self.exchanges = 0  # ... that there were: after the first, a module's call is known by its weights too
+        self.changes = 0  # of modules, by the function itself
+        self.reads: dict[Any, Any] = {}  # what cells have read besides their arguments; see `_reads`
 
     # methods with a file of their own
     rows_view = rows_view
@@ -143,6 +145,12 @@ class LaneRuntime(Runtime, LaneRows):
         self.exchanges += 1
         self.core.forget()
         self.core.checks = None if self.exchanging else self.checks  # to wait now takes the long way
+
+    def forget_modules(self) -> None:
+        """An example changes a module: what is known of calls of modules does not hold any more."""
+        self.changes += 1
+        self.module_kinds.clear()
+        self.core.forget()
 
     # ------------------------------------------------------------------ pure calls
     def emit(self, name: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:

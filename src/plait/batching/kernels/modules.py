@@ -57,7 +57,7 @@ def call_rnn(rt: LaneRuntime, m: nn.RNNBase, args: Args, kwargs: Kwargs) -> Any:
     if any(not isinstance(s, Tensor) or tuple(s.shape) != expected or s.dtype != x.dtype for s in states):
         return NotImplemented
     ins: list[Lazy] = []
-    key: list[Any] = [m, "rnn", m.training, torch.is_grad_enabled()]
+    key: list[Any] = [m, "rnn", m.training, torch.is_grad_enabled(), rt.changes]
     rt._scan(x, key, ins, False)
     for s in states:
         rt._scan(

@@ -141,8 +141,8 @@ class Cell(CellBase):
 def cell(func: Any) -> Any:
     """Marks a function (or an `nn.Module`, or a class of them) as straight-line and pure, so that a call is one node.
 
-    Straight-line: no `if` or `while` on values, no `.item()`. Pure: it changes nothing outside of itself, and what it reads
-    besides its arguments stays as it is while a batch runs.
+    Straight-line: no `if` or `while` on values, no `.item()`. Pure: it changes nothing outside of itself, and what it
+    reads besides its arguments stays as it is while a batch runs.
 
     >>> import torch, plait
     >>> W = torch.eye(2)

@@ -137,7 +137,19 @@ def modes(x: Tensor) -> Tensor:
     return before + pair(x).sum()
 
 
-@pytest.mark.parametrize("run", [by_length, there_and_back, other_child, hooked, modes])
+def made_inside(x: Tensor) -> Tensor:
+    return nn.CrossEntropyLoss()(nn.LeakyReLU(0.1 * len(x))(x).sum(0), torch.tensor(1)) + slope(x).sum()
+
+
+def other_forward(x: Tensor) -> Tensor:
+    before = linear(x).sum()
+    linear.forward = torch.sin  # type: ignore[method-assign]
+    after = linear(x).sum()
+    del linear.forward
+    return before - after
+
+
+@pytest.mark.parametrize("run", [made_inside, other_forward, by_length, there_and_back, other_child, hooked, modes])
 def test_modules_that_change_on_the_way(run: Any) -> None:
     assert torch.allclose(plait.batch(run)(XS), torch.stack([run(x) for x in XS]), atol=1e-4)
     for cls in (nn.LeakyReLU, nn.Sequential, nn.Linear, nn.Dropout):
@@ -222,3 +234,14 @@ def test_variables_that_a_cell_reads_stay(what: str) -> None:
     text = {"global": "the variable `factor`", "closure": "the variable `scale`", "argument": "`shift` of its argument"}
     with pytest.raises(plait.PlaitError, match=f"reads {text[what]}.*pass the value in as an argument"):
         plait.batch(run)(XS)
+
+
+def test_modules_made_inside_leave_the_others_known() -> None:
+    plait.batch(made_inside)(XS)  # `slope` is called once by each example, and is the same call in all of them
+    from plait.batching._runtime import LaneRuntime
+
+    changes = []
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(LaneRuntime, "forget_modules", lambda rt: changes.append(rt))
+        plait.batch(made_inside)(XS)
+    assert not changes

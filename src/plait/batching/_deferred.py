@@ -56,21 +56,33 @@ def _release(classes: Iterable[type]) -> None:
 
 
 def _noticed(change: Callable[..., None]) -> Callable[..., None]:
-    """Calls of a module are known by the module; so a change of it while lanes run must be noticed."""
+    """`__setattr__` of a class: calls of a module are known by the module, so a change of it while lanes run must be
+    noticed. What is new to a module (while it is made, say) is no change."""
 
-    def changed(self: Any, *args: Any, **kwargs: Any) -> None:
+    def changed(self: nn.Module, name: str, value: Any) -> None:
         rt: Any = local.rt
-        if rt is not None and rt.core is not None and args[:1] != ("training",):
-            rt.forget_modules()
-        change(self, *args, **kwargs)
+        if rt is not None and rt.core is not None and name != "training":
+            places = (self.__dict__, *[self.__dict__.get(d, {}) for d in ("_modules", "_parameters", "_buffers")])
+            if name == "forward" or any(name in d and d[name] is not value for d in places):
+                rt.forget_modules()
+        change(self, name, value)
 
     return changed
 
 
-_WAYS = [
+def _hooked(handle: Any, *args: Any, **kwargs: Any) -> None:
+    """In place of what every registration of a hook calls."""
+    rt: Any = local.rt
+    if rt is not None and rt.core is not None:
+        rt.forget_modules()
+    _HOOKED(handle, *args, **kwargs)
+
+
+_HOOKED: Any = getattr(*private.HOOK)
+_WAYS: list[tuple[Any, str, Any]] = [
     *((space, private.HANDLE, handle) for space in private.PYTHON_API),
     (*private.EXCHANGE, exchange),
-    (*private.HOOK, _noticed(getattr(*private.HOOK))),
+    (*private.HOOK, _hooked),
 ]
 
 

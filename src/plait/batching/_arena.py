@@ -18,8 +18,6 @@ class Late:
     """Gradients of the rows that one product has made, in the order in which groups come by: the gradient of its weight
     is a sum over rows in any order, so they need not be put in their places."""
 
-    ROWS = 512
-
     def __init__(self, back: Any, saved: tuple[Tensor, ...], shared: list[Tensor], weights: list[Any]) -> None:
         self.back = back
         self.saved = saved
@@ -34,7 +32,7 @@ class Late:
         self.places.append(torch.arange(start, start + count, device=g.device) if index is None else index)
         self.grads.append(g)
         self.rows += count
-        if self.rows >= self.ROWS:
+        if self.rows >= acc.ROWS:
             self.take(acc)
 
     def take(self, acc: Any) -> None:

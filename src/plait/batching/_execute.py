@@ -106,12 +106,12 @@ class Executor:
         return slot
 
     def add_leaf(self, t: Tensor, slot: int, meta: Meta) -> None:
-        leaf = Leaf(t, slot, meta)
-        self.pending.append(leaf)
-        self.leaves.append(leaf)
+        self._wait([Leaf(t, slot, meta)])
 
     def add_leaves(self, tensors: Sequence[Tensor], values: Sequence[Lazy], metas: Sequence[Meta]) -> None:
-        leaves = [Leaf(t, x.slot, m) for t, x, m in zip(tensors, values, metas)]
+        self._wait([Leaf(t, x.slot, m) for t, x, m in zip(tensors, values, metas)])
+
+    def _wait(self, leaves: list[Leaf]) -> None:
         self.pending += leaves
         self.leaves += leaves
 

@@ -12,13 +12,12 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from plait.batching._arena import Arena, Late
+from plait.batching._arena import Arena, Column, Late
 from plait.batching._meta import Space
 from plait.batching._program import Instr, Program, Rows
 from plait.batching._signature import Sig
 
 if TYPE_CHECKING:
-    from plait.batching._arena import Column
     from plait.batching._execute import Executor
 
 ENOUGH = 3  # hoisted once a third of the rows has been used: what may be in vain stays a small multiple of what was not

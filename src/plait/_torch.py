@@ -31,6 +31,7 @@ CHECKED_ON = "2.13.0"
 push_mode: Callable[[Any], None] = torch._C._push_on_torch_function_stack
 pop_mode: Callable[[], Any] = torch._C._pop_torch_function_stack
 mode_depth: Callable[[], int] = torch._C._len_torch_function_stack
+are_modes_on: Callable[[], bool] = torch._C._is_torch_function_enabled
 sequence_number: Callable[[], int] = torch._C._autograd._get_sequence_nr
 skip_one_hop: Callable[..., Any] = torch._C._skip_one_hop_torch_function
 is_autocast_on: Callable[[], bool] = torch._C._is_any_autocast_enabled

@@ -1003,7 +1003,7 @@ end:
  * `here` is the core of the lanes that run in this thread; NULL while nothing runs, in a flush, and in a trace. Each of
  * these functions does the common case and leaves everything else to a method of the Python class. */
 static _Thread_local CoreObject *here;
-static PyObject *fast_names, *slow_dispatch, *ours, *site_here, *slow_handle;   /* set by `install` */
+static PyObject *fast_names, *slow_dispatch, *ours, *site_here, *slow_handle, *modes_on;   /* set by `install` */
 static PyObject *s_add, *s_sub, *s_mul, *s_div, *s_matmul, *s_neg, *s_read, *s_compare, *s_operate, *s_truth, *s_slow,
     *s_stack, *s_cat, *s_switch, *s_unbound, *s_item, *s_list, *s_only, *s_ops[6];
 static PyTypeObject CoreType;
@@ -1020,14 +1020,15 @@ static PyObject *module_use(PyObject *m, PyObject *core) {
     Py_RETURN_NONE;
 }
 static PyObject *module_install(PyObject *m, PyObject *args) {
-    PyObject *a, *b, *c, *d, *e, *f;
-    if (!PyArg_ParseTuple(args, "OOOOOO", &a, &b, &c, &d, &e, &f)) return NULL;
+    PyObject *a, *b, *c, *d, *e, *f, *g;
+    if (!PyArg_ParseTuple(args, "OOOOOOO", &a, &b, &c, &d, &e, &f, &g)) return NULL;
     Py_INCREF(a); Py_XSETREF(fast_names, a);
     Py_INCREF(b); Py_XSETREF(slow_dispatch, b);
     Py_INCREF(c); Py_XSETREF(ours, c);
     Py_INCREF(d); Py_XSETREF(site_here, d);
     Py_INCREF(e); Py_XSETREF(slow_handle, e);
     Py_INCREF(f); Py_XSETREF(const_type, f);
+    Py_INCREF(g); Py_XSETREF(modes_on, g);
     Py_RETURN_NONE;
 }
 
@@ -1256,33 +1257,49 @@ static PyNumberMethods lazy_number = {
     .nb_add = lazy_add, .nb_subtract = lazy_sub, .nb_multiply = lazy_mul, .nb_true_divide = lazy_div,
     .nb_matrix_multiply = lazy_matmul, .nb_negative = lazy_neg, .nb_bool = lazy_bool};
 
+/* ---------------------------------------------------------------- functions of PyTorch */
+/* The result of a call of a kind that was seen before, or NotImplemented. */
+static PyObject *known_function(PyObject *func, PyObject *const *items, Py_ssize_t n, PyObject *kw) {
+    PyObject *name = PyDict_GetItemWithError(fast_names, func), *flag = Py_None, *made = NULL;
+    if (!name) {
+        if (PyErr_Occurred()) PyErr_Clear();            /* a function that cannot be looked up */
+        Py_RETURN_NOTIMPLEMENTED;
+    }
+    if (Py_TYPE(name) == &PyTuple_Type) {               /* (name, default dtype?): makes a tensor from numbers */
+        made = PyObject_CallNoArgs(PyTuple_GET_ITEM(name, 1));
+        if (!made) return NULL;
+        flag = made; name = PyTuple_GET_ITEM(name, 0);
+    }
+    PyObject *res = call_again(here, name, flag, NULL, items, n, kw);
+    Py_XDECREF(made);
+    if (res == Py_NotImplemented && !kw && n == 1 && (name == s_stack || name == s_cat)) {
+        PyObject *const join[] = {items[0], name == s_cat ? Py_True : Py_False};
+        Py_DECREF(res);
+        res = core_join(here, join, 2);
+    }
+    return res;
+}
+/* Whether a call would come to the lanes' own mode first: 1, 0, or -1 for an error. */
+static int no_other_mode(void) {
+    if (!here->checks || !PyTuple_CheckExact(here->checks)) return 0;
+    Py_ssize_t last = PyTuple_GET_SIZE(here->checks) - 1;
+    PyObject *depth = PyObject_CallNoArgs(PyTuple_GET_ITEM(here->checks, last - 1));
+    if (!depth) return -1;
+    Py_DECREF(depth);
+    if (depth != PyTuple_GET_ITEM(here->checks, last)) return 0;
+    PyObject *on = PyObject_CallNoArgs(modes_on);
+    if (!on) return -1;
+    Py_DECREF(on);
+    return on == Py_True;
+}
 /* dispatch(mode, func, types, args, kwargs): what PyTorch calls while lanes run */
 static PyObject *module_dispatch(PyObject *m, PyObject *const *args, Py_ssize_t nargs) {
     PyObject *func = args[1], *items = nargs > 3 ? args[3] : NULL, *kw = nargs > 4 ? args[4] : NULL;
     if (kw == Py_None || (kw && PyDict_CheckExact(kw) && PyDict_GET_SIZE(kw) == 0)) kw = NULL;
     if (here && items && PyTuple_CheckExact(items) && (!kw || PyDict_CheckExact(kw))) {
-        PyObject *name = PyDict_GetItemWithError(fast_names, func);
-        if (!name && PyErr_Occurred()) PyErr_Clear();   /* a function that cannot be looked up */
-        if (name) {
-            PyObject *flag = Py_None, *made = NULL;
-            if (Py_TYPE(name) == &PyTuple_Type) {       /* (name, default dtype?): makes a tensor from numbers */
-                made = PyObject_CallNoArgs(PyTuple_GET_ITEM(name, 1));
-                if (!made) return NULL;
-                flag = made; name = PyTuple_GET_ITEM(name, 0);
-            }
-            PyObject *res = call_again(here, name, flag, NULL, &PyTuple_GET_ITEM(items, 0), PyTuple_GET_SIZE(items), kw);
-            Py_XDECREF(made);
-            if (res != Py_NotImplemented) return res;
-            Py_DECREF(res);
-            if (!kw && PyTuple_GET_SIZE(items) == 1 && (name == s_stack || name == s_cat)) {
-                PyObject *lead = PyLong_FromLong(name == s_cat);
-                PyObject *const join[] = {PyTuple_GET_ITEM(items, 0), lead};
-                res = core_join(here, join, 2);
-                Py_DECREF(lead);
-                if (res != Py_NotImplemented) return res;
-                Py_DECREF(res);
-            }
-        }
+        PyObject *res = known_function(func, &PyTuple_GET_ITEM(items, 0), PyTuple_GET_SIZE(items), kw);
+        if (res != Py_NotImplemented) return res;
+        Py_DECREF(res);
     }
     PyObject *empty = items ? NULL : PyTuple_New(0), *none = kw ? NULL : PyDict_New();
     PyObject *res = PyObject_CallFunctionObjArgs(slow_dispatch, func, items ? items : empty, kw ? kw : none, NULL);
@@ -1294,21 +1311,53 @@ static PyObject *module_dispatch(PyObject *m, PyObject *const *args, Py_ssize_t 
  * run, which takes several microseconds to come to `dispatch`; only with no other mode than the lanes' own */
 static PyObject *module_handle(PyObject *m, PyObject *args, PyObject *kw) {
     Py_ssize_t n = PyTuple_GET_SIZE(args);
-    if (here && n > 2 && here->checks && PyTuple_CheckExact(here->checks)) {
-        Py_ssize_t last = PyTuple_GET_SIZE(here->checks) - 1;
-        PyObject *name = PyDict_GetItemWithError(fast_names, PyTuple_GET_ITEM(args, 0));
-        if (!name && PyErr_Occurred()) PyErr_Clear();   /* a function that cannot be looked up */
-        PyObject *depth = PyObject_CallNoArgs(PyTuple_GET_ITEM(here->checks, last - 1));
-        if (!depth) return NULL;
-        int alone = depth == PyTuple_GET_ITEM(here->checks, last);
-        Py_DECREF(depth);
-        if (alone && name && PyUnicode_CheckExact(name)) {
-            PyObject *res = call_again(here, name, Py_None, NULL, &PyTuple_GET_ITEM(args, 2), n - 2, kw);
-            if (res != Py_NotImplemented) return res;
-            Py_DECREF(res);
-        }
+    int straight = here && n > 2 ? no_other_mode() : 0;
+    if (straight < 0) return NULL;
+    if (straight) {
+        PyObject *res = known_function(PyTuple_GET_ITEM(args, 0), &PyTuple_GET_ITEM(args, 2), n - 2,
+                                       kw && PyDict_GET_SIZE(kw) ? kw : NULL);
+        if (res != Py_NotImplemented) return res;
+        Py_DECREF(res);
     }
     return PyObject_Call(slow_handle, args, kw);
+}
+
+/* What Python calls in place of a function of `torch` that is written in C, such as `torch.relu`, while lanes run: four
+ * fifths of the time of such a call go by on its way through PyTorch to `dispatch`. The function itself stays the object
+ * that it is (`act is torch.relu` holds); only its `vectorcall`, which PyTorch leaves empty, is set, and emptied at the
+ * end. A call that the core does not know goes the way that it would have gone without. */
+static PyObject *straight_call(PyObject *func, PyObject *const *args, size_t nargsf, PyObject *names) {
+    Py_ssize_t n = PyVectorcall_NARGS(nargsf);
+    PyObject *kw = NULL, *res = NULL, *items = NULL;
+    if (names && PyTuple_GET_SIZE(names)) {
+        if (!(kw = PyDict_New())) return NULL;
+        for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(names); i++)
+            if (PyDict_SetItem(kw, PyTuple_GET_ITEM(names, i), args[n + i])) goto end;
+    }
+    int straight = here ? no_other_mode() : 0;
+    if (straight < 0) goto end;
+    if (straight) {
+        res = known_function(func, args, n, kw);
+        if (res != Py_NotImplemented) goto end;
+        Py_CLEAR(res);
+    }
+    if (!(items = PyTuple_New(n))) goto end;
+    for (Py_ssize_t i = 0; i < n; i++) { Py_INCREF(args[i]); PyTuple_SET_ITEM(items, i, args[i]); }
+    res = Py_TYPE(func)->tp_call(func, items, kw);
+end:
+    Py_XDECREF(kw); Py_XDECREF(items);
+    return res;
+}
+/* straight(on): whether calls of the functions of `install` come here first */
+static PyObject *module_straight(PyObject *m, PyObject *on) {
+    PyObject *func, *name; Py_ssize_t pos = 0;
+    while (fast_names && PyDict_Next(fast_names, &pos, &func, &name)) {
+        PyCFunctionObject *f = (PyCFunctionObject *)func;
+        if (!PyCFunction_CheckExact(func) || (PyCFunction_GET_FLAGS(func) & ~METH_STATIC) != (METH_VARARGS | METH_KEYWORDS)) continue;
+        if (on == Py_True ? !f->vectorcall : f->vectorcall == straight_call)
+            f->vectorcall = on == Py_True ? straight_call : NULL;
+    }
+    Py_RETURN_NONE;
 }
 
 /* ---------------------------------------------------------------- cells */
@@ -1450,7 +1499,8 @@ static PyTypeObject CoreType = {
 
 static PyMethodDef module_methods[] = {
     {"use", module_use, METH_O, "use(core or None): whose lanes run in this thread"},
-    {"install", module_install, METH_VARARGS, "install(names of functions, dispatch, whose code, place, handle, class of constants): the long ways"},
+    {"install", module_install, METH_VARARGS, "install(names of functions, dispatch, whose code, place, handle, class of constants, are modes on?): the long ways"},
+    {"straight", module_straight, METH_O, "straight(on): whether calls of those functions come here first"},
     {"handle", (PyCFunction)(void (*)(void))module_handle, METH_VARARGS | METH_KEYWORDS, NULL},
     {"dispatch", (PyCFunction)(void (*)(void))module_dispatch, METH_FASTCALL, NULL}, {NULL}};
 static struct PyModuleDef module = {PyModuleDef_HEAD_INIT, "plait.batching._core", NULL, -1, module_methods};

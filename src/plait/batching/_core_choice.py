@@ -6,7 +6,8 @@ import os
 from typing import TYPE_CHECKING
 
 NAMES = (
-    "CellBase", "Core", "Entry", "FastCall", "LazyBase", "MetaBase", "Test", "dispatch", "handle", "install", "use",
+    "CellBase", "Core", "Entry", "FastCall", "LazyBase", "MetaBase", "Test", "dispatch", "handle", "install",
+    "straight", "use",
 )  # fmt: skip
 
 if TYPE_CHECKING:
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
         dispatch,
         handle,
         install,
+        straight,
         use,
     )  # fmt: skip
 
@@ -37,5 +39,5 @@ else:
 
 __all__ = [
     "NATIVE", "CellBase", "Core", "Entry", "FastCall", "LazyBase", "MetaBase", "Test",
-    "dispatch", "handle", "install", "use",
+    "dispatch", "handle", "install", "straight", "use",
 ]  # fmt: skip

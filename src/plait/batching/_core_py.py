@@ -75,10 +75,14 @@ _slow: list[Callable[..., Any]] = []
 
 
 def install(
-    names: Any, slow: Callable[..., Any], ours: Any, site: Any, handle: Callable[..., Any], constant: type
+    names: Any, slow: Callable[..., Any], ours: Any, site: Any, handle: Callable[..., Any], constant: type, modes: Any
 ) -> None:
     """The long ways that the short cuts fall back on."""
     _slow[:] = [slow, handle, constant]
+
+
+def straight(on: bool) -> None:
+    """Whether calls of those functions come to the compiled core before PyTorch looks at them."""
 
 
 def handle(*args: Any, **kwargs: Any) -> Any:

@@ -14,7 +14,7 @@ from torch import nn
 
 from plait import _torch as private
 from plait.batching._cells import INSIDE, PURE, call_module
-from plait.batching._core_choice import FastCall, handle
+from plait.batching._core_choice import FastCall, handle, straight
 from plait.batching._current import local
 from plait.batching._exchanged import exchange
 from plait.batching._lazy import BatchError, Lazy
@@ -88,13 +88,14 @@ _WAYS: list[tuple[Any, str, Any]] = [
 
 @contextmanager
 def _functions_straight(rt: LaneRuntime) -> Iterator[None]:
-    """Functions of `torch.nn.functional` come to the compiled core without the several microseconds that PyTorch takes
-    to look who wants to see the call; and an exchange of weights or a new hook is noticed."""
+    """Functions of `torch` and `torch.nn.functional` come to the compiled core without the microseconds that PyTorch
+    takes to look who wants to see the call; and an exchange of weights or a new hook is noticed."""
     with _lock:
         if not _straight:
             _straight.append([getattr(space, name) for space, name, _ in _WAYS])
             for space, name, way in _WAYS:
                 setattr(space, name, way)
+            straight(True)
         _straight.append(rt)
     try:
         yield
@@ -102,6 +103,7 @@ def _functions_straight(rt: LaneRuntime) -> Iterator[None]:
         with _lock:
             _straight.remove(rt)
             if len(_straight) == 1:
+                straight(False)
                 for (space, name, _), found in zip(_WAYS, _straight.pop()):
                     setattr(space, name, found)
 

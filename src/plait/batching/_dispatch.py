@@ -8,6 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from plait import _torch as private
 from plait.batching._core_choice import NATIVE, FastCall, install
 from plait.batching._current import Runtime, local
 from plait.batching._lazy import Lazy, _call, runtime
@@ -225,7 +226,7 @@ FAST: dict[Any, Any] = {
 # A factory's result depends on the default dtype as well.
 FAST.update({f: (n, torch.get_default_dtype) for f, n in CANON.items() if n in FACTORIES})
 
-install(FAST, torch_function, OURS, site_key, torch.overrides.handle_torch_function, Const)
+install(FAST, torch_function, OURS, site_key, torch.overrides.handle_torch_function, Const, private.are_modes_on)
 
 
 def _add_methods() -> None:

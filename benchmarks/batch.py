@@ -9,8 +9,9 @@
 Batch 64, forward and backward, one thread, process CPU time, best of the rounds; microseconds per unit (step, node,
 token).  `W1r` and `W1Lr` are W1 and W1L with the loop inside nn.RNN / nn.LSTM.  W0 is a program that cannot batch: what
 plait.batch costs where it gains nothing, as the mean of 16 calls, of which one tries and the others run as the loop
-(each round is a function of its own).  The plain loop, plait.batch and the form by hand run turn by turn in one process;
-DyNet has a process of its own.  Every row is first checked: loss and gradients of the three must agree, and DyNet's loss
+(each round is a function of its own).  The plain loop, plait.batch, the form by hand and DyNet run turn by turn, DyNet in
+processes of its own, one with automatic batching and one without (which is faster where the program decides a lot); the
+faster one counts.  Every row is first checked: loss and gradients of the three must agree, and DyNet's loss
 with them.
 """
 
@@ -81,14 +82,18 @@ def build(name: str, hidden: int) -> workloads.Workload:
     return workloads.ALL[name](hidden)
 
 
-def measure(w: workloads.Workload, rounds: int, with_loop: bool) -> tuple[dict[str, float], float, float]:
-    """Microseconds per unit of each form, the largest difference from the loop, and the loss."""
+def measure(
+    w: workloads.Workload, rounds: int, with_loop: bool, dynets: list[Dynet]
+) -> tuple[dict[str, float], float]:
+    """Microseconds per unit of each form, and the largest difference from the loop."""
     forms = forms_of(w)
     results = {form: gradients(w.model, f()) for form, f in forms.items()}
     loss, grads = results["loop"]
     error = max(max(worst(grads, g), abs(loss - a) / abs(loss)) for a, g in results.values())
     turns = Past.PAUSE + 1 if w.name == "W0" else 1  # calls from one try to batch to the next
-    best = dict.fromkeys(forms, float("inf"))
+    best = dict.fromkeys([*forms, "dynet"], float("inf"))
+    for dynet in dynets:
+        dynet.check(loss)
     for k in range(rounds):
         if turns > 1:
             forms = forms_of(w)
@@ -96,7 +101,9 @@ def measure(w: workloads.Workload, rounds: int, with_loop: bool) -> tuple[dict[s
             if form != "loop" or (with_loop and k < 2):
                 took = cpu(lambda f=f: [gradients(w.model, f()) for _ in range(turns)])  # type: ignore[misc]
                 best[form] = min(best[form], took / turns)
-    return {form: t * 1e6 / w.units for form, t in best.items()}, error, loss
+        for dynet in dynets:
+            best["dynet"] = min(best["dynet"], dynet.turn()["seconds"])
+    return {form: t * 1e6 / w.units for form, t in best.items()}, error
 
 
 def plain(x: Any) -> Any:
@@ -106,25 +113,47 @@ def plain(x: Any) -> Any:
     return [plain(e) for e in x] if isinstance(x, list) else tuple(map(plain, x)) if isinstance(x, tuple) else x
 
 
-def dynet(python: str, w: workloads.Workload, hidden: int, rounds: int, loss: float) -> float:
-    task = {
-        "name": w.name,
-        "hidden": hidden,
-        "state": {k: v.numpy() for k, v in w.model.state_dict().items()},
-        "examples": [plain(c) for c in w.examples],
-    }
-    with tempfile.NamedTemporaryFile(suffix=".pickle") as file:
-        pickle.dump(task, file)
-        file.flush()
-        command = [python, str(HERE / "dynet_forms.py"), file.name, str(rounds)]
-        environment = {k: v for k, v in os.environ.items() if k != "PYTHONPATH"}
-        done = subprocess.run(command, capture_output=True, text=True, env=environment)
-    if done.returncode:
-        raise SystemExit(f"the DyNet form of {w.name} failed:\n{done.stderr}")
-    out = json.loads(done.stdout)
-    if abs(out["loss"] - loss) > 1e-3 * abs(loss):
-        raise SystemExit(f"{w.name}: the loss is {loss:.5f} in PyTorch and {out['loss']:.5f} in DyNet")
-    return float(out["seconds"]) * 1e6 / w.units
+class Dynet:
+    """A process that runs a workload in DyNet once whenever it is asked."""
+
+    def __init__(self, python: str, w: workloads.Workload, hidden: int, autobatch: int) -> None:
+        task = {
+            "name": w.name,
+            "hidden": hidden,
+            "state": {k: v.numpy() for k, v in w.model.state_dict().items()},
+            "examples": [plain(c) for c in w.examples],
+        }
+        self.name = w.name
+        self.file = tempfile.NamedTemporaryFile(suffix=".pickle")
+        pickle.dump(task, self.file)
+        self.file.flush()
+        self.process = subprocess.Popen(
+            [python, str(HERE / "dynet_forms.py"), self.file.name, str(autobatch)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            text=True,
+            env={k: v for k, v in os.environ.items() if k != "PYTHONPATH"},
+        )
+
+    def turn(self) -> dict[str, float]:
+        assert self.process.stdin is not None and self.process.stdout is not None
+        self.process.stdin.write("\n")
+        self.process.stdin.flush()
+        answer = self.process.stdout.readline()
+        if not answer:
+            raise SystemExit(f"the DyNet form of {self.name} failed")
+        return json.loads(answer)  # type: ignore[no-any-return]
+
+    def check(self, loss: float) -> None:
+        """That it computes the same."""
+        found = self.turn()["loss"]
+        if abs(found - loss) > 1e-3 * abs(loss):
+            raise SystemExit(f"{self.name}: the loss is {loss:.5f} in PyTorch and {found:.5f} in DyNet")
+
+    def close(self) -> None:
+        self.process.communicate()
+        self.file.close()
 
 
 def has_dynet(python: str) -> bool:
@@ -148,9 +177,11 @@ def times(rows: list[tuple[str, int]], args: argparse.Namespace) -> None:
     print("|---|---|---|---|---|---|---|---|---|---|")
     for name, hidden in rows:
         w = build(name, hidden)
-        t, error, loss = measure(w, args.rounds, not args.no_loop)
-        d = dynet(args.dynet, w, hidden, args.rounds, loss) if with_dynet and name in IN_DYNET else NAN
-        p, h, e = t["plait"], t.get("hand", NAN), t["loop"]
+        dynets = [Dynet(args.dynet, w, hidden, on) for on in (0, 1)] if with_dynet and name in IN_DYNET else []
+        t, error = measure(w, args.rounds, not args.no_loop, dynets)
+        for dynet in dynets:
+            dynet.close()
+        p, h, e, d = t["plait"], t.get("hand", NAN), t["loop"], t["dynet"]
         print(
             f"| {name} | {hidden} | {cell(e, 1)} | {cell(d, 2)} | {cell(h, 2)} | {p:.2f} | {cell(p / h, 2)} | "
             f"{cell(p / d, 2)} | {cell(e / p, 2)} | {error:.0e} |",

@@ -1,11 +1,11 @@
-"""Workloads in DyNet, written for one example as one writes them there, with automatic batching on.
+"""Workloads in DyNet, written for one example as one writes them there.
 
-DyNet is set up once when it is loaded, so each measurement is a process of its own; `batch.py` starts it as
+DyNet is set up once when it is loaded, so each workload has a process of its own; `batch.py` starts it as
 
-    python benchmarks/dynet_forms.py TASK ROUNDS
+    python benchmarks/dynet_forms.py TASK AUTOBATCH
 
-TASK is a pickle of the weights and examples as numpy arrays.  Prints the loss and the CPU seconds of the best round.
-Runs without torch.  Where the program reads a value (W2, W5, W6), DyNet runs what it has of that example: nothing
+TASK is a pickle of the weights and examples as numpy arrays, AUTOBATCH is 0 or 1: automatic batching off or on.  For each line that comes in, one round runs, and its loss
+and CPU seconds are printed: so DyNet and PyTorch take turns.  Runs without torch.  Where the program reads a value (W2, W5, W6), DyNet runs what it has of that example: nothing
 batches across examples there.
 """
 
@@ -20,7 +20,7 @@ from typing import Any
 
 import dynet_config
 
-dynet_config.set(mem=3072, autobatch=1, random_seed=1)
+dynet_config.set(mem=3072, autobatch=int(sys.argv[2]), random_seed=1)
 
 import dynet as dy  # noqa: E402
 import numpy as np  # noqa: E402
@@ -238,13 +238,12 @@ FORMS: dict[str, Callable[[Task], Loss]] = {
 }  # fmt: skip
 
 
-def main(path: str, rounds: int) -> None:
+def main(path: str) -> None:
     with open(path, "rb") as file:
         given = pickle.load(file)
     task = Task(given)
     build = FORMS[given["name"]](task)
-    value, best = 0.0, float("inf")
-    for _ in range(rounds + 1):
+    for _ in sys.stdin:
         start = time.process_time()
         for p in task.weights.parameters_list():
             p.scale_gradient(0.0)
@@ -252,9 +251,8 @@ def main(path: str, rounds: int) -> None:
         loss = build()
         value = loss.value()
         loss.backward()
-        best = min(best, time.process_time() - start)
-    print(json.dumps({"loss": value, "seconds": best}))
+        print(json.dumps({"loss": value, "seconds": time.process_time() - start}), flush=True)
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], int(sys.argv[2]))
+    main(sys.argv[1])

@@ -1019,6 +1019,7 @@ static PyObject *module_use(PyObject *m, PyObject *core) {
     Py_XDECREF(old);
     Py_RETURN_NONE;
 }
+static int find_functions(void);
 static PyObject *module_install(PyObject *m, PyObject *args) {
     PyObject *a, *b, *c, *d, *e, *f, *g;
     if (!PyArg_ParseTuple(args, "OOOOOOO", &a, &b, &c, &d, &e, &f, &g)) return NULL;
@@ -1029,6 +1030,7 @@ static PyObject *module_install(PyObject *m, PyObject *args) {
     Py_INCREF(e); Py_XSETREF(slow_handle, e);
     Py_INCREF(f); Py_XSETREF(const_type, f);
     Py_INCREF(g); Py_XSETREF(modes_on, g);
+    if (find_functions()) return NULL;
     Py_RETURN_NONE;
 }
 
@@ -1348,14 +1350,41 @@ end:
     Py_XDECREF(kw); Py_XDECREF(items);
     return res;
 }
-/* straight(on): whether calls of the functions of `install` come here first */
-static PyObject *module_straight(PyObject *m, PyObject *on) {
+static PyCFunctionObject **functions; static Py_ssize_t n_functions;   /* those of `install` that are written in C */
+static int find_functions(void) {
     PyObject *func, *name; Py_ssize_t pos = 0;
-    while (fast_names && PyDict_Next(fast_names, &pos, &func, &name)) {
-        PyCFunctionObject *f = (PyCFunctionObject *)func;
-        if (!PyCFunction_CheckExact(func) || (PyCFunction_GET_FLAGS(func) & ~METH_STATIC) != (METH_VARARGS | METH_KEYWORDS)) continue;
-        if (on == Py_True ? !f->vectorcall : f->vectorcall == straight_call)
-            f->vectorcall = on == Py_True ? straight_call : NULL;
+    PyCFunctionObject **all = PyMem_Realloc(functions, (PyDict_GET_SIZE(fast_names) + 1) * sizeof(*all));
+    if (!all) { PyErr_NoMemory(); return -1; }
+    functions = all; n_functions = 0;
+    while (PyDict_Next(fast_names, &pos, &func, &name))
+        if (PyCFunction_CheckExact(func) && (PyCFunction_GET_FLAGS(func) & ~METH_STATIC) == (METH_VARARGS | METH_KEYWORDS))
+            functions[n_functions++] = (PyCFunctionObject *)func;
+    return 0;
+}
+
+/* Python gives each greenlet a stack of its own, fresh from the system: as dear as twenty recorded calls. While lanes run
+ * such blocks are kept for the next greenlet. They are what the allocator before had given, so either may free them. */
+#define STACK (16 * 1024)
+#define STACKS 128
+static PyObjectArenaAllocator plainly;
+static void *stacks[STACKS]; static int n_stacks;
+static void *stack_alloc(void *ctx, size_t size) {
+    return size == STACK && n_stacks ? stacks[--n_stacks] : plainly.alloc(plainly.ctx, size);
+}
+static void stack_free(void *ctx, void *block, size_t size) {
+    if (size == STACK && n_stacks < STACKS) stacks[n_stacks++] = block; else plainly.free(plainly.ctx, block, size);
+}
+static PyObjectArenaAllocator keeping = {NULL, stack_alloc, stack_free};
+
+/* straight(on): whether calls of the functions of `install` come here first, and stacks are kept */
+static PyObject *module_straight(PyObject *m, PyObject *on) {
+    PyObjectArenaAllocator now;
+    PyObject_GetArenaAllocator(&now);
+    if (on == Py_True && now.alloc != stack_alloc) { plainly = now; PyObject_SetArenaAllocator(&keeping); }
+    if (on != Py_True && now.alloc == stack_alloc) PyObject_SetArenaAllocator(&plainly);
+    for (Py_ssize_t i = 0; i < n_functions; i++) {
+        vectorcallfunc *call = &functions[i]->vectorcall;
+        if (on == Py_True ? !*call : *call == straight_call) *call = on == Py_True ? straight_call : NULL;
     }
     Py_RETURN_NONE;
 }

@@ -144,10 +144,13 @@ def hoist(ex: Executor, sig: Sig) -> Hoisted | None:
     """The signature with its first part done for all rows, if that is worth it by now."""
     h: Hoist = sig.hoist
     arena = sig.ins[h.column]
+    early = ENOUGH * sig.seen < arena.given or not arena.given or sig.autocast is not False
+    if early and not ex.products:
+        return None
     key = (h.before.key, tuple([id(sig.shared[k]) for k in h.shared]), arena)
     found = ex.products.get(key)
     if found is None:
-        if ENOUGH * sig.seen < arena.given or not arena.given or sig.autocast is not False:
+        if early:
             return None
         found = ex.products[key] = _run(ex, sig, h, arena)
     res = sig.hoisted = Hoisted(h.column, found.rows, _rest(sig, h, found), found.arenas)

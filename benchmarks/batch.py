@@ -23,7 +23,6 @@ import os
 import pickle
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -82,9 +81,7 @@ def build(name: str, hidden: int) -> workloads.Workload:
     return workloads.ALL[name](hidden)
 
 
-def measure(
-    w: workloads.Workload, rounds: int, with_loop: bool, dynets: list[Dynet]
-) -> tuple[dict[str, float], float]:
+def measure(w: workloads.Workload, rounds: int, with_loop: bool, dynets: list[Dynet]) -> tuple[dict[str, float], float]:
     """Microseconds per unit of each form, and the largest difference from the loop."""
     forms = forms_of(w)
     results = {form: gradients(w.model, f()) for form, f in forms.items()}
@@ -124,23 +121,21 @@ class Dynet:
             "examples": [plain(c) for c in w.examples],
         }
         self.name = w.name
-        self.file = tempfile.NamedTemporaryFile(suffix=".pickle")
-        pickle.dump(task, self.file)
-        self.file.flush()
         self.process = subprocess.Popen(
-            [python, str(HERE / "dynet_forms.py"), self.file.name, str(autobatch)],
+            [python, str(HERE / "dynet_forms.py"), str(autobatch)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
-            text=True,
             env={k: v for k, v in os.environ.items() if k != "PYTHONPATH"},
         )
+        assert self.process.stdin is not None and self.process.stdout is not None
+        self.to, self.back = self.process.stdin, self.process.stdout
+        pickle.dump(task, self.to)
 
     def turn(self) -> dict[str, float]:
-        assert self.process.stdin is not None and self.process.stdout is not None
-        self.process.stdin.write("\n")
-        self.process.stdin.flush()
-        answer = self.process.stdout.readline()
+        self.to.write(b"\n")
+        self.to.flush()
+        answer = self.back.readline()
         if not answer:
             raise SystemExit(f"the DyNet form of {self.name} failed")
         return json.loads(answer)  # type: ignore[no-any-return]
@@ -153,7 +148,6 @@ class Dynet:
 
     def close(self) -> None:
         self.process.communicate()
-        self.file.close()
 
 
 def has_dynet(python: str) -> bool:

@@ -2,10 +2,11 @@
 
 DyNet is set up once when it is loaded, so each workload has a process of its own; `batch.py` starts it as
 
-    python benchmarks/dynet_forms.py TASK AUTOBATCH
+    python benchmarks/dynet_forms.py AUTOBATCH
 
-TASK is a pickle of the weights and examples as numpy arrays, AUTOBATCH is 0 or 1: automatic batching off or on.  For each line that comes in, one round runs, and its loss
-and CPU seconds are printed: so DyNet and PyTorch take turns.  Runs without torch.  Where the program reads a value (W2, W5, W6), DyNet runs what it has of that example: nothing
+AUTOBATCH is 0 or 1: automatic batching off or on.  First a pickle of the weights and examples as numpy arrays comes in;
+then, for each line that does, one round runs, and its loss and CPU seconds are printed: so DyNet and PyTorch take turns.
+Runs without torch.  Where the program reads a value (W2, W5, W6), DyNet runs what it has of that example: nothing
 batches across examples there.
 """
 
@@ -20,7 +21,7 @@ from typing import Any
 
 import dynet_config
 
-dynet_config.set(mem=3072, autobatch=int(sys.argv[2]), random_seed=1)
+dynet_config.set(mem=3072, autobatch=int(sys.argv[1]), random_seed=1)
 
 import dynet as dy  # noqa: E402
 import numpy as np  # noqa: E402
@@ -238,12 +239,11 @@ FORMS: dict[str, Callable[[Task], Loss]] = {
 }  # fmt: skip
 
 
-def main(path: str) -> None:
-    with open(path, "rb") as file:
-        given = pickle.load(file)
+def main() -> None:
+    given = pickle.load(sys.stdin.buffer)
     task = Task(given)
     build = FORMS[given["name"]](task)
-    for _ in sys.stdin:
+    for _ in sys.stdin.buffer:
         start = time.process_time()
         for p in task.weights.parameters_list():
             p.scale_gradient(0.0)
@@ -255,4 +255,4 @@ def main(path: str) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1])
+    main()

@@ -49,6 +49,7 @@ PYTHON_API: Final = (torch.nn.functional, torch.functional)  # modules whose fun
 HANDLE: Final = "handle_torch_function"  # their name for it
 EXCHANGE: Final = (torch.nn.utils.stateless, "_reparametrize_module")  # where `functional_call` exchanges weights
 HOOK: Final = (torch.utils.hooks.RemovableHandle, "__init__")  # what every registration of a hook calls
+OLD_AUTOCAST: Final = (torch, "set_autocast_cpu_enabled")  # deprecated; all else sets it by `set_autocast_enabled`
 CLIPPING: Final = "_clip_grads_with_norm_"  # of `clip_grad`: gets the norm that was found
 _innermost_transform: Callable[[], Any] = torch._C._functorch.peek_interpreter_stack
 

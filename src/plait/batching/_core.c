@@ -133,7 +133,7 @@ typedef struct {
     PyTypeObject *lazy;
     PyObject *pause, *waiting, *getcurrent, *current, *hub, *checks;   /* how an example waits: see wait_for */
     PyObject *resuming, *answers; Py_ssize_t turn;
-    char plain;
+    char plain, cast;
     Line *lines; Py_ssize_t n_lines, cap_lines;
     Py_ssize_t lane;
     int32_t *owner, *row_of; Py_ssize_t next, cap_slots;
@@ -377,10 +377,12 @@ static int describe(CoreObject *c, Call *q, PyObject *a) {
 /* 1: the whole call is described; 0: it is not of a kind that can be; -1: error */
 static int describe_call(CoreObject *c, Call *q, PyObject *key, PyObject *flag, PyObject *owner, PyObject *const *items,
                          Py_ssize_t n, PyObject *kw) {
-    PyObject *cast = PyObject_CallNoArgs(c->autocast);   /* under autocast the dtype matters too: the long way */
-    if (!cast) return -1;
-    Py_DECREF(cast);
-    if (cast == Py_True) return 0;
+    if (c->cast) {                                       /* under autocast the dtype matters too: the long way */
+        PyObject *cast = PyObject_CallNoArgs(c->autocast);
+        if (!cast) return -1;
+        Py_DECREF(cast);
+        if (cast == Py_True) return 0;
+    }
     PyObject *grad = PyObject_CallNoArgs(c->grad_enabled);
     if (!grad) return -1;
     Py_DECREF(grad);                                     /* True or False: they stay */
@@ -1003,7 +1005,7 @@ end:
  * `here` is the core of the lanes that run in this thread; NULL while nothing runs, in a flush, and in a trace. Each of
  * these functions does the common case and leaves everything else to a method of the Python class. */
 static _Thread_local CoreObject *here;
-static PyObject *fast_names, *slow_dispatch, *ours, *site_here, *slow_handle, *modes_on;   /* set by `install` */
+static PyObject *fast_names, *slow_dispatch, *ours, *site_here, *slow_handle, *modes_on, *set_autocast;   /* set by `install` */
 static PyObject *s_add, *s_sub, *s_mul, *s_div, *s_matmul, *s_neg, *s_read, *s_compare, *s_operate, *s_truth, *s_slow,
     *s_stack, *s_cat, *s_switch, *s_unbound, *s_item, *s_list, *s_only, *s_ops[6];
 static PyTypeObject CoreType;
@@ -1021,8 +1023,8 @@ static PyObject *module_use(PyObject *m, PyObject *core) {
 }
 static int find_functions(void);
 static PyObject *module_install(PyObject *m, PyObject *args) {
-    PyObject *a, *b, *c, *d, *e, *f, *g;
-    if (!PyArg_ParseTuple(args, "OOOOOOO", &a, &b, &c, &d, &e, &f, &g)) return NULL;
+    PyObject *a, *b, *c, *d, *e, *f, *g, *h;
+    if (!PyArg_ParseTuple(args, "OOOOOOOO", &a, &b, &c, &d, &e, &f, &g, &h)) return NULL;
     Py_INCREF(a); Py_XSETREF(fast_names, a);
     Py_INCREF(b); Py_XSETREF(slow_dispatch, b);
     Py_INCREF(c); Py_XSETREF(ours, c);
@@ -1030,6 +1032,7 @@ static PyObject *module_install(PyObject *m, PyObject *args) {
     Py_INCREF(e); Py_XSETREF(slow_handle, e);
     Py_INCREF(f); Py_XSETREF(const_type, f);
     Py_INCREF(g); Py_XSETREF(modes_on, g);
+    Py_INCREF(h); Py_XSETREF(set_autocast, h);
     if (find_functions()) return NULL;
     Py_RETURN_NONE;
 }
@@ -1168,7 +1171,7 @@ static PyObject *wait_for(CoreObject *c, PyObject *lazy) {
     PyObject *request = PyTuple_Pack(3, s_read, lazy, site);
     Py_DECREF(site);
     if (!request) return NULL;
-    int settled = c->waiting && PyList_CheckExact(c->waiting) && c->checks && PyTuple_CheckExact(c->checks);
+    int settled = c->waiting && PyList_CheckExact(c->waiting) && c->checks && PyTuple_CheckExact(c->checks) && !c->cast;
     for (Py_ssize_t i = 0; settled && i < PyTuple_GET_SIZE(c->checks); i += 2) {
         PyObject *now = PyObject_CallNoArgs(PyTuple_GET_ITEM(c->checks, i));
         if (!now) { Py_DECREF(request); return NULL; }
@@ -1183,8 +1186,10 @@ static PyObject *wait_for(CoreObject *c, PyObject *lazy) {
         Py_DECREF(request);
         return res;
     }
-    PyObject *entry = Py_BuildValue("(nNN)", c->lane, me, request);
-    if (!entry || PyList_Append(c->waiting, entry)) { Py_XDECREF(entry); return NULL; }
+    PyObject *lane = PyLong_FromSsize_t(c->lane), *entry = lane ? PyTuple_New(3) : NULL;
+    if (!entry) { Py_XDECREF(lane); Py_DECREF(me); Py_DECREF(request); return NULL; }
+    PyTuple_SET_ITEM(entry, 0, lane); PyTuple_SET_ITEM(entry, 1, me); PyTuple_SET_ITEM(entry, 2, request);
+    if (PyList_Append(c->waiting, entry)) { Py_DECREF(entry); return NULL; }
     Py_DECREF(entry);
     PyObject *answer = NULL, *next = take_turn(c, &answer);
     if (!next) return PyErr_Occurred() ? NULL : PyObject_CallNoArgs(c->hub);
@@ -1261,7 +1266,7 @@ static PyNumberMethods lazy_number = {
 
 /* ---------------------------------------------------------------- functions of PyTorch */
 /* The result of a call of a kind that was seen before, or NotImplemented. */
-static PyObject *known_function(PyObject *func, PyObject *const *items, Py_ssize_t n, PyObject *kw) {
+static PyObject *known_function(CoreObject *c, PyObject *func, PyObject *const *items, Py_ssize_t n, PyObject *kw) {
     PyObject *name = PyDict_GetItemWithError(fast_names, func), *flag = Py_None, *made = NULL;
     if (!name) {
         if (PyErr_Occurred()) PyErr_Clear();            /* a function that cannot be looked up */
@@ -1272,23 +1277,23 @@ static PyObject *known_function(PyObject *func, PyObject *const *items, Py_ssize
         if (!made) return NULL;
         flag = made; name = PyTuple_GET_ITEM(name, 0);
     }
-    PyObject *res = call_again(here, name, flag, NULL, items, n, kw);
+    PyObject *res = call_again(c, name, flag, NULL, items, n, kw);
     Py_XDECREF(made);
     if (res == Py_NotImplemented && !kw && n == 1 && (name == s_stack || name == s_cat)) {
         PyObject *const join[] = {items[0], name == s_cat ? Py_True : Py_False};
         Py_DECREF(res);
-        res = core_join(here, join, 2);
+        res = core_join(c, join, 2);
     }
     return res;
 }
 /* Whether a call would come to the lanes' own mode first: 1, 0, or -1 for an error. */
-static int no_other_mode(void) {
-    if (!here->checks || !PyTuple_CheckExact(here->checks)) return 0;
-    Py_ssize_t last = PyTuple_GET_SIZE(here->checks) - 1;
-    PyObject *depth = PyObject_CallNoArgs(PyTuple_GET_ITEM(here->checks, last - 1));
+static int no_other_mode(CoreObject *c) {
+    if (!c || !c->checks || !PyTuple_CheckExact(c->checks)) return 0;
+    Py_ssize_t last = PyTuple_GET_SIZE(c->checks) - 1;
+    PyObject *depth = PyObject_CallNoArgs(PyTuple_GET_ITEM(c->checks, last - 1));
     if (!depth) return -1;
     Py_DECREF(depth);
-    if (depth != PyTuple_GET_ITEM(here->checks, last)) return 0;
+    if (depth != PyTuple_GET_ITEM(c->checks, last)) return 0;
     PyObject *on = PyObject_CallNoArgs(modes_on);
     if (!on) return -1;
     Py_DECREF(on);
@@ -1299,7 +1304,7 @@ static PyObject *module_dispatch(PyObject *m, PyObject *const *args, Py_ssize_t 
     PyObject *func = args[1], *items = nargs > 3 ? args[3] : NULL, *kw = nargs > 4 ? args[4] : NULL;
     if (kw == Py_None || (kw && PyDict_CheckExact(kw) && PyDict_GET_SIZE(kw) == 0)) kw = NULL;
     if (here && items && PyTuple_CheckExact(items) && (!kw || PyDict_CheckExact(kw))) {
-        PyObject *res = known_function(func, &PyTuple_GET_ITEM(items, 0), PyTuple_GET_SIZE(items), kw);
+        PyObject *res = known_function(here, func, &PyTuple_GET_ITEM(items, 0), PyTuple_GET_SIZE(items), kw);
         if (res != Py_NotImplemented) return res;
         Py_DECREF(res);
     }
@@ -1313,15 +1318,31 @@ static PyObject *module_dispatch(PyObject *m, PyObject *const *args, Py_ssize_t 
  * run, which takes several microseconds to come to `dispatch`; only with no other mode than the lanes' own */
 static PyObject *module_handle(PyObject *m, PyObject *args, PyObject *kw) {
     Py_ssize_t n = PyTuple_GET_SIZE(args);
-    int straight = here && n > 2 ? no_other_mode() : 0;
+    CoreObject *c = here;
+    int straight = n > 2 ? no_other_mode(c) : 0;
     if (straight < 0) return NULL;
     if (straight) {
-        PyObject *res = known_function(PyTuple_GET_ITEM(args, 0), &PyTuple_GET_ITEM(args, 2), n - 2,
+        PyObject *res = known_function(c, PyTuple_GET_ITEM(args, 0), &PyTuple_GET_ITEM(args, 2), n - 2,
                                        kw && PyDict_GET_SIZE(kw) ? kw : NULL);
         if (res != Py_NotImplemented) return res;
         Py_DECREF(res);
     }
     return PyObject_Call(slow_handle, args, kw);
+}
+
+static PyObject *keywords(PyObject *const *values, PyObject *names) {
+    PyObject *kw = names && PyTuple_GET_SIZE(names) ? PyDict_New() : NULL;
+    for (Py_ssize_t i = 0; kw && i < PyTuple_GET_SIZE(names); i++)
+        if (PyDict_SetItem(kw, PyTuple_GET_ITEM(names, i), values[i])) Py_CLEAR(kw);
+    return kw;
+}
+static PyObject *plain_call(PyObject *func, PyObject *const *args, Py_ssize_t n, PyObject *kw) {
+    PyObject *items = PyTuple_New(n), *res = NULL;
+    if (!items) return NULL;
+    for (Py_ssize_t i = 0; i < n; i++) { Py_INCREF(args[i]); PyTuple_SET_ITEM(items, i, args[i]); }
+    res = Py_TYPE(func)->tp_call(func, items, kw);
+    Py_DECREF(items);
+    return res;
 }
 
 /* What Python calls in place of a function of `torch` that is written in C, such as `torch.relu`, while lanes run: four
@@ -1330,35 +1351,43 @@ static PyObject *module_handle(PyObject *m, PyObject *args, PyObject *kw) {
  * end. A call that the core does not know goes the way that it would have gone without. */
 static PyObject *straight_call(PyObject *func, PyObject *const *args, size_t nargsf, PyObject *names) {
     Py_ssize_t n = PyVectorcall_NARGS(nargsf);
-    PyObject *kw = NULL, *res = NULL, *items = NULL;
-    if (names && PyTuple_GET_SIZE(names)) {
-        if (!(kw = PyDict_New())) return NULL;
-        for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(names); i++)
-            if (PyDict_SetItem(kw, PyTuple_GET_ITEM(names, i), args[n + i])) goto end;
-    }
-    int straight = here ? no_other_mode() : 0;
+    PyObject *res = NULL, *kw = keywords(args + n, names);
+    if (!kw && PyErr_Occurred()) return NULL;
+    CoreObject *c = here;
+    int straight = no_other_mode(c);
     if (straight < 0) goto end;
     if (straight) {
-        res = known_function(func, args, n, kw);
+        res = known_function(c, func, args, n, kw);
         if (res != Py_NotImplemented) goto end;
         Py_CLEAR(res);
     }
-    if (!(items = PyTuple_New(n))) goto end;
-    for (Py_ssize_t i = 0; i < n; i++) { Py_INCREF(args[i]); PyTuple_SET_ITEM(items, i, args[i]); }
-    res = Py_TYPE(func)->tp_call(func, items, kw);
+    res = plain_call(func, args, n, kw);
 end:
-    Py_XDECREF(kw); Py_XDECREF(items);
+    Py_XDECREF(kw);
     return res;
 }
+/* The same for the function that sets autocast: until an example has called it, no call has to ask whether it is on. */
+static PyObject *autocast_call(PyObject *func, PyObject *const *args, size_t nargsf, PyObject *names) {
+    Py_ssize_t n = PyVectorcall_NARGS(nargsf);
+    PyObject *kw = keywords(args + n, names);
+    if (!kw && PyErr_Occurred()) return NULL;
+    if (here) here->cast = 1;
+    PyObject *res = plain_call(func, args, n, kw);
+    Py_XDECREF(kw);
+    return res;
+}
+
 static PyCFunctionObject **functions; static Py_ssize_t n_functions;   /* those of `install` that are written in C */
+static int in_c(PyObject *func) {
+    return PyCFunction_CheckExact(func) && (PyCFunction_GET_FLAGS(func) & ~METH_STATIC) == (METH_VARARGS | METH_KEYWORDS);
+}
 static int find_functions(void) {
     PyObject *func, *name; Py_ssize_t pos = 0;
     PyCFunctionObject **all = PyMem_Realloc(functions, (PyDict_GET_SIZE(fast_names) + 1) * sizeof(*all));
     if (!all) { PyErr_NoMemory(); return -1; }
     functions = all; n_functions = 0;
     while (PyDict_Next(fast_names, &pos, &func, &name))
-        if (PyCFunction_CheckExact(func) && (PyCFunction_GET_FLAGS(func) & ~METH_STATIC) == (METH_VARARGS | METH_KEYWORDS))
-            functions[n_functions++] = (PyCFunctionObject *)func;
+        if (in_c(func)) functions[n_functions++] = (PyCFunctionObject *)func;
     return 0;
 }
 
@@ -1386,6 +1415,7 @@ static PyObject *module_straight(PyObject *m, PyObject *on) {
         vectorcallfunc *call = &functions[i]->vectorcall;
         if (on == Py_True ? !*call : *call == straight_call) *call = on == Py_True ? straight_call : NULL;
     }
+    if (in_c(set_autocast)) ((PyCFunctionObject *)set_autocast)->vectorcall = on == Py_True ? autocast_call : NULL;
     Py_RETURN_NONE;
 }
 
@@ -1518,6 +1548,7 @@ static PyMemberDef core_members[] = {
     {"hub", T_OBJECT, offsetof(CoreObject, hub), 0, "switches to the hub"},
     {"checks", T_OBJECT, offsetof(CoreObject, checks), 0, "(function, what it returns while nothing has changed, ...)"},
     {"plain", T_BOOL, offsetof(CoreObject, plain), 0, "decisions take the long way"},
+    {"cast", T_BOOL, offsetof(CoreObject, cast), 0, "autocast may be on"},
     {"on_node", T_OBJECT, offsetof(CoreObject, on_node), 0, "called with nothing before each new node, if set"},
     {"entries", T_OBJECT, offsetof(CoreObject, entries), READONLY, NULL},
     {"next", T_PYSSIZET, offsetof(CoreObject, next), READONLY, NULL}, {NULL}};
@@ -1528,7 +1559,7 @@ static PyTypeObject CoreType = {
 
 static PyMethodDef module_methods[] = {
     {"use", module_use, METH_O, "use(core or None): whose lanes run in this thread"},
-    {"install", module_install, METH_VARARGS, "install(names of functions, dispatch, whose code, place, handle, class of constants, are modes on?): the long ways"},
+    {"install", module_install, METH_VARARGS, "install(names of functions, dispatch, whose code, place, handle, class of constants, are modes on?, what sets autocast): the long ways"},
     {"straight", module_straight, METH_O, "straight(on): whether calls of those functions come here first"},
     {"handle", (PyCFunction)(void (*)(void))module_handle, METH_VARARGS | METH_KEYWORDS, NULL},
     {"dispatch", (PyCFunction)(void (*)(void))module_dispatch, METH_FASTCALL, NULL}, {NULL}};

@@ -75,7 +75,14 @@ _slow: list[Callable[..., Any]] = []
 
 
 def install(
-    names: Any, slow: Callable[..., Any], ours: Any, site: Any, handle: Callable[..., Any], constant: type, modes: Any
+    names: Any,
+    slow: Callable[..., Any],
+    ours: Any,
+    site: Any,
+    handle: Callable[..., Any],
+    constant: type,
+    modes: Any,
+    autocast: Any,
 ) -> None:
     """The long ways that the short cuts fall back on."""
     _slow[:] = [slow, handle, constant]
@@ -136,6 +143,7 @@ class Core(Planner):
         self.hub: Any = None
         self.checks: Any = None
         self.plain = False
+        self.cast = False
         self._lazy = lazy
         self._input = given
         self._grad = grad_enabled

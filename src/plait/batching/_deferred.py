@@ -78,11 +78,21 @@ def _hooked(handle: Any, *args: Any, **kwargs: Any) -> None:
     _HOOKED(handle, *args, **kwargs)
 
 
+def _old_autocast(on: bool) -> None:
+    """In place of a function that the compiled core cannot notice."""
+    rt: Any = local.rt
+    if rt is not None and rt.core is not None:
+        rt.core.cast = True
+    _OLD_AUTOCAST(on)
+
+
 _HOOKED: Any = getattr(*private.HOOK)
+_OLD_AUTOCAST: Any = getattr(*private.OLD_AUTOCAST)
 _WAYS: list[tuple[Any, str, Any]] = [
     *((space, private.HANDLE, handle) for space in private.PYTHON_API),
     (*private.EXCHANGE, exchange),
     (*private.HOOK, _hooked),
+    (*private.OLD_AUTOCAST, _old_autocast),
 ]
 
 

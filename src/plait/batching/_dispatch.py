@@ -226,7 +226,10 @@ FAST: dict[Any, Any] = {
 # A factory's result depends on the default dtype as well.
 FAST.update({f: (n, torch.get_default_dtype) for f, n in CANON.items() if n in FACTORIES})
 
-install(FAST, torch_function, OURS, site_key, torch.overrides.handle_torch_function, Const, private.are_modes_on)
+install(
+    FAST, torch_function, OURS, site_key, torch.overrides.handle_torch_function, Const,
+    private.are_modes_on, torch.set_autocast_enabled,
+)  # fmt: skip
 
 
 def _add_methods() -> None:

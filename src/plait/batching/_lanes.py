@@ -99,10 +99,11 @@ class Lanes:
         self.hub = getcurrent()
         core.pause, core.hub, core.getcurrent, core.plain = self._pause, self.hub.switch, getcurrent, rt.log is not None
         base = self.base
+        core.cast = base.any_autocast
         if not base.any_autocast:
             core.checks = rt.checks = (
-                torch.is_grad_enabled, base.grad, private.is_autocast_on, False, torch.is_inference_mode_enabled,
-                base.inference, torch.get_default_dtype, base.default, private.mode_depth, self.depth,
+                torch.is_grad_enabled, base.grad, torch.is_inference_mode_enabled, base.inference,
+                torch.get_default_dtype, base.default, private.mode_depth, self.depth,
             )  # fmt: skip
         try:
             self.todo: Iterator[int] = iter(range(len(self.calls)))

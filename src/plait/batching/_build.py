@@ -18,6 +18,7 @@ from plait.batching._marks import Const
 from plait.batching._meta import Meta, meta_of
 from plait.batching._program import Program
 from plait.batching._signature import Sig
+from plait.batching._tree import is_tuple, sequence
 from plait.batching.kernels import lower
 from plait.batching.kernels.pointwise import NAMES
 
@@ -173,12 +174,8 @@ def _rebuild(out: Any, feed: Any) -> Any:
     t = type(out)
     if t is Lazy:
         return next(feed) if type(out.extra) is not Const else out.extra.tensor
-    if hasattr(out, "kind") and isinstance(out, tuple):
-        return t([_rebuild(x, feed) for x in out], out.kind)  # type: ignore[attr-defined]
-    if isinstance(out, tuple) and hasattr(out, "_fields"):
-        return t(*[_rebuild(x, feed) for x in out])
-    if t is tuple or t is list:
-        return t(_rebuild(x, feed) for x in out)
+    if t is list or is_tuple(out):
+        return sequence(t, [_rebuild(x, feed) for x in out])
     if t is dict:
         return {k: _rebuild(v, feed) for k, v in out.items()}
     return out

@@ -36,7 +36,8 @@ class RaggedDim(int):
     __lt__ = __le__ = __gt__ = __ge__ = __bool__ = _no
 
 
-_INFERRED: dict[tuple[Any, ...], tuple[list[tuple[tuple[int, ...], torch.dtype]], bool]] = {}
+Shapes = list[tuple[tuple[int, ...], torch.dtype]]
+_INFERRED: dict[tuple[Any, ...], tuple[Shapes, type | None]] = {}
 
 
 class Tracer(_current.Runtime):
@@ -115,10 +116,14 @@ class Tracer(_current.Runtime):
         self.code.append(Instr(op, tuple(ids), consts, tuple(r.slot for r in res), fn, rows, self.name, opaque))
         return res
 
-    def infer(
-        self, key: Any, func: Callable[..., Any], args: Any, kwargs: dict[str, Any]
-    ) -> list[tuple[tuple[int, ...], torch.dtype]]:
+    def infer(self, key: Any, func: Callable[..., Any], args: Any, kwargs: dict[str, Any]) -> Shapes:
         """Shapes and dtypes of `func`'s results for one example: the function itself, run on meta tensors."""
+        return self.results(key, func, args, kwargs)[0]
+
+    def results(
+        self, key: Any, func: Callable[..., Any], args: Any, kwargs: dict[str, Any]
+    ) -> tuple[Shapes, type | None]:
+        """The same, and the kind of tuple or list that holds them; None for one tensor."""
         with torch._C.DisableTorchFunction():
             cast = private.autocast_state()
             sig = (key, _describe(args), _describe(kwargs), torch.get_default_dtype(), cast)
@@ -127,14 +132,14 @@ class Tracer(_current.Runtime):
             with torch._C.DisableTorchFunction(), torch.no_grad():
                 where = "meta" if cast is False else str(self.device)  # autocast knows nothing of meta tensors
                 out = func(*_to_meta(args, where), **_to_meta(kwargs, where))
-            many = not isinstance(out, Tensor)
-            outs = list(out) if many else [out]
+            kind = None if isinstance(out, Tensor) else type(out)
+            outs = [out] if kind is None else list(out)
             if not all(isinstance(o, Tensor) for o in outs):
                 raise NoRule
             if len(_INFERRED) > 50_000:
                 _INFERRED.clear()
-            found = _INFERRED[sig] = ([(tuple(o.shape), o.dtype) for o in outs], many)
-        return found[0]
+            found = _INFERRED[sig] = ([(tuple(o.shape), o.dtype) for o in outs], kind)
+        return found
 
     def finish(self, ins: list[Lazy], outs: list[Lazy]) -> Program:
         with torch._C.DisableTorchFunction():

@@ -21,6 +21,17 @@ class Tree:
         return f"a {self.kind.__name__} of {len(self.parts)}" + (f" with keys {list(self.keys)}" if self.keys else "")
 
 
+def is_tuple(x: Any) -> bool:
+    """A tuple, a named one, or one of `torch.return_types`, which PyTorch's functions give."""
+    t = type(x)
+    return t is tuple or (isinstance(x, tuple) and (hasattr(t, "_fields") or hasattr(t, "n_sequence_fields")))
+
+
+def sequence(kind: Any, parts: Any) -> Any:
+    """These parts as a list or a tuple of this kind."""
+    return kind(*parts) if hasattr(kind, "_fields") else kind(parts)
+
+
 LEAF = Tree(None, None, [])
 
 
@@ -31,8 +42,8 @@ def flatten(x: Any) -> tuple[list[Any], Tree]:
 
 def _flatten(x: Any, leaves: list[Any]) -> Tree:
     t = type(x)
-    if t is tuple or t is list or (isinstance(x, tuple) and (hasattr(x, "_fields") or hasattr(x, "kind"))):
-        return Tree(t if not hasattr(x, "kind") else tuple, None, [_flatten(v, leaves) for v in x])
+    if t is list or is_tuple(x):
+        return Tree(t, None, [_flatten(v, leaves) for v in x])
     if t is dict:
         return Tree(t, tuple(x), [_flatten(v, leaves) for v in x.values()])
     leaves.append(x)
@@ -57,6 +68,6 @@ def unflatten(tree: Tree, leaves: list[Any]) -> Any:
         parts = [make(p) for p in t.parts]
         if t.kind is dict:
             return dict(zip(t.keys, parts))
-        return t.kind(*parts) if hasattr(t.kind, "_fields") else t.kind(parts)
+        return sequence(t.kind, parts)
 
     return make(tree)

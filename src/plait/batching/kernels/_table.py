@@ -10,6 +10,7 @@ from torch import Tensor
 
 from plait.batching._lazy import Lazy
 from plait.batching._program import NoRule, Rows
+from plait.batching._tree import sequence
 
 if TYPE_CHECKING:
     from plait.batching._trace import Tracer
@@ -118,7 +119,7 @@ def by_vmap(t: Tracer, name: Any, args: tuple[Any, ...], kwargs: dict[str, Any])
     func = torch_callable(name)
     found: list[Any] = []
     spec = split_tensors((args, kwargs), found)
-    outs = t.infer(name, func, args, kwargs)
+    outs, kind = t.results(name, func, args, kwargs)
     dims = tuple(0 if isinstance(x, Lazy) else None for x in found)
     if all(d is None for d in dims):
         raise NoRule
@@ -127,24 +128,28 @@ def by_vmap(t: Tracer, name: Any, args: tuple[Any, ...], kwargs: dict[str, Any])
         a, k = fill(spec, xs)
         return func(*a, **k)
 
+    def alone(res: Any) -> Any:
+        """The one tensor of a tuple of one, as an instruction gives it."""
+        return res[0] if kind is not None and len(outs) == 1 else res
+
     state = {"vmap": True}
 
     def batched(*xs: Tensor) -> Any:
         if state["vmap"]:
             try:
-                return torch.vmap(one, in_dims=dims)(*xs)
+                return alone(torch.vmap(one, in_dims=dims)(*xs))
             except (RuntimeError, NotImplementedError, ValueError):
                 state["vmap"] = False
         n = next(len(x) for x, d in zip(xs, dims) if d == 0)
         each = [one(*(x[i] if d == 0 else x for x, d in zip(xs, dims))) for i in range(n)]
         if isinstance(each[0], Tensor):
             return torch.stack(each)
-        return tuple(torch.stack(c) for c in zip(*each))
+        return alone([torch.stack(c) for c in zip(*each)])
 
     t.name = name if type(name) is str else getattr(name, "__name__", str(name))
     res = t.op("call", batched, found, outs, (name, freeze(spec)), opaque=True)
     t.name = ""
-    return res[0] if len(res) == 1 else tuple(res)
+    return res[0] if kind is None else sequence(kind, res)
 
 
 def rep(t: Tracer, x: Lazy) -> Lazy:

@@ -10,6 +10,7 @@ from torch import Tensor
 
 from plait.batching._lazy import Lazy
 from plait.batching._program import NoRule, Rows
+from plait.batching._tree import sequence
 from plait.batching.kernels._table import freeze, rule, torch_callable
 
 if TYPE_CHECKING:
@@ -233,7 +234,7 @@ def along(t: Tracer, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -
     rank = len(x.meta.shape)
     if rank == 0:
         raise NoRule
-    outs = t.infer(name, func, args, {k: v for k, v in kwargs.items() if k != "_stacklevel"})
+    outs, kind = t.results(name, func, args, {k: v for k, v in kwargs.items() if k != "_stacklevel"})
     ragged = t.is_ragged(x)
     if name == "flip" and isinstance(dim, int):
         dim = (dim,)
@@ -253,33 +254,7 @@ def along(t: Tracer, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -
         (phys, freeze(call_args), freeze(rest)),
         ragged=ragged,
     )
-    if len(res) == 1:
-        return res[0]
-    kind = {
-        "max": torch.return_types.max,
-        "min": torch.return_types.min,
-        "sort": torch.return_types.sort,
-        "topk": torch.return_types.topk,
-    }.get(name)
-    return Pair(res, kind)
-
-
-class Pair(tuple):  # type: ignore[type-arg]
-    """Values and indices, by position or by name, as torch.return_types have them."""
-
-    def __new__(cls, parts: list[Lazy], kind: Any) -> Pair:
-        return super().__new__(cls, parts)
-
-    def __init__(self, parts: list[Lazy], kind: Any) -> None:
-        self.kind = kind
-
-    @property
-    def values(self) -> Any:
-        return self[0]
-
-    @property
-    def indices(self) -> Any:
-        return self[1]
+    return res[0] if kind is None else sequence(kind, res)
 
 
 @rule("norm")

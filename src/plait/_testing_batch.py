@@ -69,9 +69,7 @@ def check_batch(
     2
     """
     rows = [e if isinstance(e, tuple) else (e,) for e in examples]
-    params = [p for m in _modules(func) for p in m.parameters() if p.requires_grad]
-    params = list({id(p): p for p in params}.values())
-    leaves = params + [t for row in rows for t in _tensors(row) if t.requires_grad]
+    inputs = [t for row in rows for t in _tensors(row) if t.requires_grad]
     log = _Log()
     with log:
         expected = []
@@ -97,11 +95,30 @@ def check_batch(
         for i, (x, y) in enumerate(zip(a, b)):
             _same(x, y, tol, f"result {k} of example {i}", flip)
     total_want, total_have = _weigh(want), _weigh(have)
+    params = {id(p): p for m in _modules(func) for p in m.parameters() if p.requires_grad} | _variables(total_want)
+    for t in inputs:
+        params.pop(id(t), None)
+    leaves = [*params.values(), *inputs]
     if leaves and isinstance(total_want, Tensor) and total_want.requires_grad:
         if not (isinstance(total_have, Tensor) and total_have.requires_grad):
             raise BatchMismatch("the batched result does not require a gradient, the loop's does")
         _gradients(total_want, total_have, leaves, len(params), tol, double_backward, flip)
     return report
+
+
+def _variables(total: Any) -> dict[int, Tensor]:
+    """Whatever the loop's result depends on, by id: parameters that no module holds, too."""
+    found: dict[int, Tensor] = {}
+    todo, seen = [total.grad_fn] if isinstance(total, Tensor) else [], set()
+    while todo:
+        node = todo.pop()
+        if node is None or node in seen:
+            continue
+        seen.add(node)
+        if hasattr(node, "variable"):
+            found[id(node.variable)] = node.variable
+        todo += [n for n, _ in node.next_functions]
+    return found
 
 
 def _gradients(a: Tensor, b: Tensor, leaves: list[Tensor], n_params: int, tol: float, double: bool, flip: str) -> None:

@@ -18,6 +18,7 @@ NOTE [Opening one hop]
 
 from __future__ import annotations
 
+import ctypes
 import sys
 import traceback
 from collections.abc import Callable, Iterable
@@ -25,6 +26,8 @@ from types import ModuleType
 from typing import Any, Final
 
 import torch
+import torch.utils.checkpoint
+from torch._functorch import eager_transforms, vmap
 
 CHECKED_ON = "2.13.0"
 
@@ -50,8 +53,25 @@ HANDLE: Final = "handle_torch_function"  # their name for it
 EXCHANGE: Final = (torch.nn.utils.stateless, "_reparametrize_module")  # where `functional_call` exchanges weights
 HOOK: Final = (torch.utils.hooks.RemovableHandle, "__init__")  # what every registration of a hook calls
 OLD_AUTOCAST: Final = (torch, "set_autocast_cpu_enabled")  # deprecated; all else sets it by `set_autocast_enabled`
+ScriptMethod: Any = torch._C.ScriptMethod
+BY_PYBIND: Final = (torch._ops.OpOverload, torch._ops.OpOverloadPacket, torch._C.ScriptFunction)
+# what comes to a mode from inside of a call that must end before another one of its kind in the thread
+CheckpointFunction: Any = torch.utils.checkpoint.CheckpointFunction
+TRANSFORMS: Final = (  # what each transform of torch.func enters when it is called
+    ("grad", eager_transforms, "grad_increment_nesting"),
+    ("jvp", eager_transforms, "jvp_increment_nesting"),
+    ("vmap", vmap, "vmap_increment_nesting"),
+)
 CLIPPING: Final = "_clip_grads_with_norm_"  # of `clip_grad`: gets the norm that was found
 _innermost_transform: Callable[[], Any] = torch._C._functorch.peek_interpreter_stack
+
+
+NOWHERE: Final = torch.zeros((), dtype=torch.int64, device="meta")  # what C++ that unpacks a value blindly finds
+
+
+def words_of(t: torch.Tensor) -> bytes:
+    """What stands in memory behind the header of a tensor's Python object: the pointer to the tensor."""
+    return ctypes.string_at(id(t) + object.__basicsize__, 2 * ctypes.sizeof(ctypes.c_void_p))
 
 
 def kernel(overload: Any) -> Any:

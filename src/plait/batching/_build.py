@@ -40,7 +40,8 @@ class LaneRows:
         if weight:
             return False
         with private.DisableTorchFunction():
-            return not (t.numel() > SMALL or (t.requires_grad and t.is_leaf and t.dim() > 1))
+            large = t.numel() > SMALL or (t.requires_grad and t.is_leaf and t.dim() > 1)
+            return not large and t.layout == torch.strided
 
 
 # Ops whose ragged form does not depend on the length, whatever their other arguments are.

@@ -60,7 +60,7 @@ def const(rt: LaneRuntime, t: Tensor, args: Any) -> Any:
         source = rt.name_of(t)
         rt.viewed.add(t.untyped_storage().data_ptr())
     elif not args or not any(isinstance(a, Tensor) for a in args):  # noqa: SIM102
-        if t.numel() <= SMALL and not t.requires_grad:
+        if t.numel() <= SMALL and not t.requires_grad and t.device == rt.device:
             return rt.promote(t)  # zeros(n) and its like: a row, which may be written
     return Lazy(-1, meta_of(tuple(t.shape), t.dtype, t.device, t.requires_grad), rt.lane, Const(t, source))
 

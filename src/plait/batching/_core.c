@@ -11,7 +11,11 @@
 
 /* ---------------------------------------------------------------- values */
 typedef struct { PyObject_HEAD Py_ssize_t lead, rows; PyObject *row, *truth; char tracks, number; } MetaObject;
-typedef struct { PyObject_HEAD Py_ssize_t slot, lane; PyObject *meta, *extra; } LazyObject;
+/* A value says that it is a Tensor, and some of PyTorch's functions believe it without a further look: they would read
+ * what stands first in a Tensor, a pointer, from whatever stands here. So the first two words are those of a true tensor
+ * (on "meta", without numbers): what takes it for one says so in an error, where it would crash. */
+typedef struct { PyObject_HEAD uint64_t as_tensor[2]; Py_ssize_t slot, lane; PyObject *meta, *extra, *refs; } LazyObject;
+static uint64_t tensor_words[2];       /* set by `install` */
 
 static PyTypeObject MetaType, LazyType;
 static PyObject *const_type, *s_row;   /* set by `install` and at the start */
@@ -39,6 +43,7 @@ static PyTypeObject MetaType = {
     .tp_members = meta_members};
 
 static void lazy_dealloc(LazyObject *x) {
+    if (x->refs) PyObject_ClearWeakRefs((PyObject *)x);
     Py_XDECREF(x->meta);
     Py_XDECREF(x->extra);
     Py_TYPE(x)->tp_free((PyObject *)x);
@@ -54,6 +59,7 @@ static int lazy_init(LazyObject *x, PyObject *args, PyObject *kw) {
     if (!PyArg_ParseTuple(args, "nOnO", &x->slot, &meta, &x->lane, &extra)) return -1;
     Py_INCREF(meta); Py_XSETREF(x->meta, meta);
     Py_INCREF(extra); Py_XSETREF(x->extra, extra);
+    memcpy(x->as_tensor, tensor_words, sizeof(tensor_words));
     return 0;
 }
 static PyObject *lazy_compare(PyObject *, PyObject *, int);
@@ -64,7 +70,7 @@ static PyMappingMethods lazy_mapping;
 static PyTypeObject LazyType = {
     PyVarObject_HEAD_INIT(NULL, 0).tp_name = "plait.batching._core.LazyBase", .tp_basicsize = sizeof(LazyObject),
     .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE, .tp_new = PyType_GenericNew, .tp_init = (initproc)lazy_init,
-    .tp_dealloc = (destructor)lazy_dealloc, .tp_members = lazy_members, .tp_richcompare = lazy_compare,
+    .tp_dealloc = (destructor)lazy_dealloc, .tp_weaklistoffset = offsetof(LazyObject, refs), .tp_members = lazy_members, .tp_richcompare = lazy_compare,
     .tp_as_number = &lazy_number, .tp_as_mapping = &lazy_mapping, .tp_iter = lazy_rows};   /* and lazy_methods, see the end */
 
 /* a comparison that nobody has needed as a tensor yet */
@@ -209,6 +215,7 @@ static int core_init(CoreObject *c, PyObject *args, PyObject *kw) {
 static PyObject *new_lazy(CoreObject *c, Py_ssize_t slot, PyObject *meta, PyObject *extra) {
     LazyObject *x = (LazyObject *)c->lazy->tp_alloc(c->lazy, 0);
     if (!x) return NULL;
+    memcpy(x->as_tensor, tensor_words, sizeof(tensor_words));
     x->slot = slot; x->lane = c->lane;
     Py_INCREF(meta); x->meta = meta;
     Py_INCREF(extra); x->extra = extra;
@@ -1024,7 +1031,10 @@ static PyObject *module_use(PyObject *m, PyObject *core) {
 static int find_functions(void);
 static PyObject *module_install(PyObject *m, PyObject *args) {
     PyObject *a, *b, *c, *d, *e, *f, *g, *h;
-    if (!PyArg_ParseTuple(args, "OOOOOOOO", &a, &b, &c, &d, &e, &f, &g, &h)) return NULL;
+    Py_buffer words;
+    if (!PyArg_ParseTuple(args, "OOOOOOOOy*", &a, &b, &c, &d, &e, &f, &g, &h, &words)) return NULL;
+    if (words.len == sizeof(tensor_words)) memcpy(tensor_words, words.buf, sizeof(tensor_words));
+    PyBuffer_Release(&words);
     Py_INCREF(a); Py_XSETREF(fast_names, a);
     Py_INCREF(b); Py_XSETREF(slow_dispatch, b);
     Py_INCREF(c); Py_XSETREF(ours, c);
@@ -1559,7 +1569,7 @@ static PyTypeObject CoreType = {
 
 static PyMethodDef module_methods[] = {
     {"use", module_use, METH_O, "use(core or None): whose lanes run in this thread"},
-    {"install", module_install, METH_VARARGS, "install(names of functions, dispatch, whose code, place, handle, class of constants, are modes on?, what sets autocast): the long ways"},
+    {"install", module_install, METH_VARARGS, "install(names of functions, dispatch, whose code, place, handle, class of constants, are modes on?, what sets autocast, two words of a tensor): the long ways"},
     {"straight", module_straight, METH_O, "straight(on): whether calls of those functions come here first"},
     {"handle", (PyCFunction)(void (*)(void))module_handle, METH_VARARGS | METH_KEYWORDS, NULL},
     {"dispatch", (PyCFunction)(void (*)(void))module_dispatch, METH_FASTCALL, NULL}, {NULL}};

@@ -23,7 +23,7 @@ class MetaBase:
 
 
 class LazyBase:
-    __slots__ = ("extra", "lane", "meta", "slot")
+    __slots__ = ("__weakref__", "extra", "lane", "meta", "slot")
 
     def __init__(self, slot: int, meta: Any, lane: int, extra: Any) -> None:
         self.slot = slot
@@ -83,6 +83,7 @@ def install(
     constant: type,
     modes: Any,
     autocast: Any,
+    words: bytes,
 ) -> None:
     """The long ways that the short cuts fall back on."""
     _slow[:] = [slow, handle, constant]

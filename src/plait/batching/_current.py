@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from abc import ABC, abstractmethod
+from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from plait.batching._core_choice import use
@@ -57,6 +58,10 @@ class Runtime(ABC):
     @abstractmethod
     def own(self, x: Lazy) -> None:
         """Makes a constant writable for this lane."""
+
+    def unpaused(self, what: str) -> AbstractContextManager[None]:
+        """The example must not wait in here: another one cannot run before `what` has ended."""
+        return nullcontext()
 
     def rows_view(self, name: str, x: Lazy, args: Any, kwargs: Any) -> Any:
         """A tensor view that only names other rows, or None."""

@@ -10,15 +10,15 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+import torch
 from torch import nn
 
-from plait import _torch as private
 from plait.batching._cells import INSIDE, PURE, call_module
-from plait.batching._core_choice import FastCall, handle, straight
+from plait.batching._core_choice import FastCall
 from plait.batching._current import local
-from plait.batching._exchanged import exchange
 from plait.batching._lazy import BatchError, Lazy
 from plait.batching._reads import check_reads
+from plait.batching._stand_ins import stand_ins
 from plait.batching.kernels.modules import RAGGED_MODULES
 
 if TYPE_CHECKING:
@@ -29,7 +29,6 @@ _KNOWN = _CLASSES | INSIDE
 _lock = threading.Lock()
 _users: Counter[type] = Counter()
 _saved: dict[type, Any] = {}
-_straight: list[Any] = []  # batches that run now, and before them what they found in PyTorch's modules of functions
 
 
 def _defer(classes: Iterable[type]) -> None:
@@ -70,54 +69,6 @@ def _noticed(change: Callable[..., None]) -> Callable[..., None]:
     return changed
 
 
-def _hooked(handle: Any, *args: Any, **kwargs: Any) -> None:
-    """In place of what every registration of a hook calls."""
-    rt: Any = local.rt
-    if rt is not None and rt.core is not None:
-        rt.forget_modules()
-    _HOOKED(handle, *args, **kwargs)
-
-
-def _old_autocast(on: bool) -> None:
-    """In place of a function that the compiled core cannot notice."""
-    rt: Any = local.rt
-    if rt is not None and rt.core is not None:
-        rt.core.cast = True
-    _OLD_AUTOCAST(on)
-
-
-_HOOKED: Any = getattr(*private.HOOK)
-_OLD_AUTOCAST: Any = getattr(*private.OLD_AUTOCAST)
-_WAYS: list[tuple[Any, str, Any]] = [
-    *((space, private.HANDLE, handle) for space in private.PYTHON_API),
-    (*private.EXCHANGE, exchange),
-    (*private.HOOK, _hooked),
-    (*private.OLD_AUTOCAST, _old_autocast),
-]
-
-
-@contextmanager
-def _functions_straight(rt: LaneRuntime) -> Iterator[None]:
-    """Functions of `torch` and `torch.nn.functional` come to the compiled core without the microseconds that PyTorch
-    takes to look who wants to see the call; and an exchange of weights or a new hook is noticed."""
-    with _lock:
-        if not _straight:
-            _straight.append([getattr(space, name) for space, name, _ in _WAYS])
-            for space, name, way in _WAYS:
-                setattr(space, name, way)
-            straight(True)
-        _straight.append(rt)
-    try:
-        yield
-    finally:
-        with _lock:
-            _straight.remove(rt)
-            if len(_straight) == 1:
-                straight(False)
-                for (space, name, _), found in zip(_WAYS, _straight.pop()):
-                    setattr(space, name, found)
-
-
 @contextmanager
 def modules_deferred(rt: LaneRuntime, func: Any) -> Iterator[None]:
     """While a batch runs, calls of torch.nn's known modules pass by here first (lanes only).
@@ -126,13 +77,13 @@ def modules_deferred(rt: LaneRuntime, func: Any) -> Iterator[None]:
     met on the way (`defer_met`): each costs ten microseconds both ways, because Python then forgets what it has cached
     of the class. On `nn.Module` itself it would cost half a millisecond.
     """
-    modules = [m for f in _reachable(func) for m in f.modules()]
+    modules = [m for f in _reachable(func) for m in f.modules() if not isinstance(m, torch.jit.ScriptModule)]
     rt.deferred = {type(m) for m in modules} & _KNOWN | set(RAGGED_MODULES)
     _defer(rt.deferred)
     kept = [(m, dict(m.__dict__), dict(m._buffers), dict(m._parameters)) for m in modules]
     at_hand = _put_at_hand(modules)
     try:
-        with _functions_straight(rt):
+        with stand_ins(rt):
             yield
         _check_state(kept)
         check_reads(rt)

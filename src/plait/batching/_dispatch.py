@@ -28,11 +28,15 @@ from plait.batching._names import (
     VIEWS,
     function_of,
 )
+from plait.batching._program import NoRule
 from plait.batching._shared import Args, Kwargs, has_lazy, plain, unwrap
 from plait.batching._site import OURS, refuse, site_key
 from plait.batching._special import BY_NAME, Special
 from plait.batching._views import view
 from plait.batching._writes import write
+
+INNER = frozenset({"self_attention"})  # calls of ours, whose callers have another form to try
+NO_SHAPES = "PyTorch cannot tell the shape of its result without the numbers"
 
 
 def torch_function(func: Any, args: Args, kwargs: Kwargs) -> Any:
@@ -44,6 +48,11 @@ def torch_function(func: Any, args: Args, kwargs: Kwargs) -> Any:
         return func(*unwrap(args), **unwrap(kwargs))
     name = CANON.get(func)
     if name is None:
+        if isinstance(func, private.ScriptMethod) and has_lazy(args):
+            refuse("a scripted or traced module inside plait.batch", "call the module that it was made of")
+        if isinstance(func, private.BY_PYBIND):
+            with rt.unpaused(getattr(func, "__name__", "a scripted function")):
+                return call(func, args, kwargs)
         inner = getattr(func, "__name__", "")
         if inner in ("__get__", "__set__", "__delete__"):
             return _attribute(func, inner, args)
@@ -106,17 +115,27 @@ def call(name: Any, args: Args, kwargs: Kwargs, func: Any = None) -> Any:
         return plain(rt, name, func, args, kwargs)
     if name in REFUSED:
         refuse(f"`{name}` inside plait.batch", REFUSED[name])
-    if name in ALONE:
+    if name in ALONE or name in FACTORIES:
         return rt.alone(name, func or function_of(name), args, kwargs)
     if name in HOST:
         return function_of(name)(*rt.reals(args), **rt.reals(kwargs))
     if name in VIEWS:
         return view(rt, name, args, kwargs)
+    return _emit(rt, name, func, args, kwargs)
+
+
+def _emit(rt: Runtime, name: Any, func: Any, args: Args, kwargs: Kwargs) -> Any:
+    """The call as a waiting node; for the example alone where nothing tells what it gives before it ran."""
     try:
         return rt.emit(name, args, kwargs)
-    except NotImplementedError:
-        why = "PyTorch cannot tell the shape of its result without the numbers"
-        return rt.alone(name, func or function_of(name), args, kwargs, why)
+    except (NotImplementedError, NoRule) as e:
+        cause = e if isinstance(e, NotImplementedError) else e.__cause__
+        if rt.tracing and not isinstance(cause, NotImplementedError):
+            raise cause or e from None  # a wrong call in a cell; or whoever traces has another form to try
+        if func is None and name in INNER:
+            raise
+        word = name if type(name) is str else getattr(name, "__name__", "call")
+        return rt.alone(word, func or function_of(name), args, kwargs, NO_SHAPES)
 
 
 def _deterministic(name: str, args: Args, kwargs: Kwargs) -> bool:
@@ -137,7 +156,7 @@ def _opaque(rt: Runtime, func: Any, args: Args, kwargs: Kwargs) -> Any:
             f"torch.{n} inside plait.batch",
             "write an ordinary Python `if` or `while`; every example takes its own arm",
         )
-    return rt.emit(func, args, kwargs)
+    return _emit(rt, func, func, args, kwargs)
 
 
 # ---------------------------------------------------------------------- calls that are another call
@@ -228,7 +247,7 @@ FAST.update({f: (n, torch.get_default_dtype) for f, n in CANON.items() if n in F
 
 install(
     FAST, torch_function, OURS, site_key, torch.overrides.handle_torch_function, Const,
-    private.are_modes_on, torch.set_autocast_enabled,
+    private.are_modes_on, torch.set_autocast_enabled, private.words_of(private.NOWHERE),
 )  # fmt: skip
 
 

@@ -18,8 +18,10 @@ from plait.batching._lazy import Lazy
 from plait.batching._meta import Meta, Space, meta_of, space_of
 from plait.batching._program import Rows
 from plait.batching._signature import Sig, autocast
+from plait.batching._site import refuse
 
 if TYPE_CHECKING:
+    from plait.batching._alone import Ran
     from plait.batching._runtime import LaneRuntime
 
 
@@ -317,7 +319,7 @@ class Executor:
         return leaves, own, values
 
     # ------------------------------------------------------------------ calls that ran for one example at once
-    def add_alone(self, outs: list[Any], reals: list[Tensor], lazies: list[Lazy], again: Any) -> list[Any]:
+    def add_alone(self, outs: list[Any], ran: Ran) -> list[Any]:
         rt = self.rt
         made: list[Any] = []
         places: list[tuple[Arena, int, int]] = []
@@ -328,6 +330,10 @@ class Executor:
                 if not isinstance(o, Tensor):
                     made.append(o)
                     continue
+                if o.layout != torch.strided:
+                    refuse(
+                        "a sparse or nested tensor of an example inside plait.batch", "make it outside of plait.batch"
+                    )
                 meta = meta_of(tuple(o.shape), o.dtype, o.device, o.requires_grad, 1 if o.dim() == 1 else None)
                 x = Lazy(rt.take(meta.rows), meta, rt.lane, None)
                 at = self.room(meta.space, meta.rows)
@@ -341,16 +347,16 @@ class Executor:
                     kept.append(o)
                     which.append(k)
             if kept:
-                self.alone_slots += [x.slot + r for x in lazies for r in range(x.meta.rows)]
+                self.alone_slots += [x.slot + r for x in ran.values for r in range(x.meta.rows)]
                 columns: list[Column] = [
-                    (self.arenas[x.meta.space], max(rt.core.row_of(x.slot), 0), x.meta.rows, None)
-                    for _, x in zip(reals, lazies)
+                    (self.arenas[x.meta.space], max(rt.core.row_of(x.slot), 0), x.meta.rows, None) for x in ran.values
                 ]
 
-                def rerun(xs: list[Tensor]) -> list[Tensor]:
-                    res = again([x.reshape(r.shape) for x, r in zip(xs, reals)])
-                    return [res[k] for k in which]
+                def rerun(xs: list[Tensor], shared: list[Tensor]) -> list[Tensor]:
+                    out = ran.again([x.reshape(r.shape) for x, r in zip(xs, ran.reals)], shared)
+                    return [out] if isinstance(out, Tensor) else [out[k] for k in which]
 
-                sig = Sig(-1, "alone", None, [], "alone")
-                self.tape.append(Step(sig, Rows(1, None), columns, places, (reals, [], kept, rerun)))
+                self.shared.update((id(w), w) for w in ran.shared)
+                sig = Sig(-1, "alone", None, ran.shared, "alone")
+                self.tape.append(Step(sig, Rows(1, None), columns, places, (ran.reals, ran.weights, kept, rerun)))
         return made

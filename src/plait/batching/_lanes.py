@@ -190,6 +190,11 @@ class Lanes:
             raise BatchError(
                 "a value was read in another greenlet than the example's own; read it in the function itself"
             )
+        if rt.inside:
+            raise BatchError(
+                f"a value is read inside of `{rt.inside}` (example {lane}), where another example cannot run; read it "
+                "before, or call the function of torch instead of the operator"
+            )
         if rt.exchanging:
             raise BatchError(
                 f"a value is read inside of functional_call (example {lane}), where the other examples would run with "

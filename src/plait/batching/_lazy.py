@@ -10,6 +10,7 @@ from typing import Any, NoReturn
 import torch
 from torch import Tensor
 
+from plait import _torch as private
 from plait._errors import PlaitError
 from plait.batching._core_choice import NATIVE, LazyBase, Test
 from plait.batching._current import Runtime, local
@@ -215,21 +216,34 @@ class Lazy(LazyBase):
         return _logged(runtime().read(self))
 
     def __repr__(self, **kw: Any) -> str:
-        return (
-            repr(real(self)) if local.rt is not None and not local.rt.tracing else f"<value of plait.batch {self.meta}>"
-        )
+        if local.rt is None or local.rt.tracing:
+            return f"<value of plait.batch {self.meta}>"
+        t = real(self)
+        with private.DisableTorchFunction():
+            return repr(t)
 
     def __format__(self, spec: str) -> str:
-        return format(real(self), spec)
+        t = real(self)
+        with private.DisableTorchFunction():
+            return format(t, spec)
 
     def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
-        a = real(self).detach().numpy()
-        return a if dtype is None else a.astype(dtype)
+        t = real(self)
+        with private.DisableTorchFunction():
+            return t.detach().numpy() if dtype is None else t.detach().numpy().astype(dtype)
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        t = real(self)
+        with private.DisableTorchFunction():
+            return t.__reduce_ex__(protocol)  # type: ignore[no-untyped-call]
+
+    def __copy__(self) -> Any:
+        return _call("view", self, *self.shape)
 
     def numpy(self, *, force: bool = False) -> Any:
         if self.meta.tracks and not force:
             raise RuntimeError("Can't call numpy() on Tensor that requires grad. Use tensor.detach().numpy() instead.")
-        return real(self).detach().numpy()
+        return self.__array__()
 
     # ------------------------------------------------------------------ indexing
     def _item(self, index: Any) -> Any:
@@ -382,5 +396,6 @@ def _number(x: Lazy) -> Any:
 def real(x: Lazy) -> Tensor:
     """The numbers of one example as an ordinary tensor of its own."""
     v = runtime().read(x)
-    t = torch.tensor(v, dtype=x.meta.dtype, device=x.meta.device).reshape(x.meta.shape)
-    return t.requires_grad_(True) if x.meta.tracks and t.is_floating_point() else t
+    with private.DisableTorchFunction():
+        t = torch.tensor(v, dtype=x.meta.dtype, device=x.meta.device).reshape(x.meta.shape)
+        return t.requires_grad_(True) if x.meta.tracks and t.is_floating_point() else t

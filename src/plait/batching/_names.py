@@ -237,6 +237,7 @@ REFUSED = {
     "untyped_storage": "it has no memory yet",
     "__dlpack__": "it has no memory yet",
     "backward_": "",
+    "_make_dual": "differentiate what plait.batch returns instead",
 }
 # Names that mean something else (other arguments) in torch than in torch.nn.functional.
 ONLY_F = frozenset(
@@ -281,7 +282,7 @@ CANON: dict[Any, str] = {}
 def _fill_canon() -> None:
     for space in (torch, private.VariableFunctions, private.nn_functions, F, Tensor):
         for n in dir(space):
-            if n in ONLY_F and space is not F:
+            if (n in ONLY_F and space is not F) or (n == "unfold" and space is F):  # the method is another one
                 continue
             f = getattr(space, n, None)
             if callable(f) and not isinstance(f, type):

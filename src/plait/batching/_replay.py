@@ -47,7 +47,7 @@ def _step(step: Any, rows: dict[Space, Tensor], leaves: Mapping[int, Tensor]) ->
     if sig.kind == "gather":
         outs = [args[0]]
     elif sig.kind == "alone":
-        outs = step.saved[3](args)
+        outs = step.saved[3](args, [leaves.get(id(w), w) for w in sig.shared])
     else:
         batch = [(step.rows.total if ragged else step.rows.n, *inner) for inner, ragged, _, _ in sig.in_metas]
         xs = [

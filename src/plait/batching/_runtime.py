@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import torch
@@ -116,6 +117,7 @@ class LaneRuntime(Runtime, LaneRows):
         self.watch: BatchWatch | None = None
         self.checks: Any = None  # see `_lanes`
         self.exchanging = 0  # exchanges of weights that the example is inside of; see `_exchanged`
+        self.inside = ""  # of what PyTorch calls an example is that must end before another example runs
         self.exchanges = 0  # ... that there were: after the first, a module's call is known by its weights too
         self.changes = 0  # of modules, by the function itself
         self.reads: dict[Any, Any] = {}  # what cells have read besides their arguments; see `_reads`
@@ -144,7 +146,20 @@ class LaneRuntime(Runtime, LaneRows):
         self.exchanging += by
         self.exchanges += 1
         self.core.forget()
-        self.core.checks = None if self.exchanging else self.checks  # to wait now takes the long way
+        self._check_waits()
+
+    @contextmanager
+    def unpaused(self, what: str) -> Iterator[None]:
+        before, self.inside = self.inside, what
+        self._check_waits()
+        try:
+            yield
+        finally:
+            self.inside = before
+            self._check_waits()
+
+    def _check_waits(self) -> None:
+        self.core.checks = None if self.exchanging or self.inside else self.checks  # to wait then takes the long way
 
     def forget_modules(self) -> None:
         """An example changes a module: what is known of calls of modules does not hold any more."""
@@ -243,6 +258,7 @@ class LaneRuntime(Runtime, LaneRows):
 
     def _scan_shared(self, t: Tensor, handle: Lazy | None, key: list[Any], ins: list[Lazy], weight: bool) -> bool:
         if not self.is_row(t, weight):
+            self.numbers_of(t)
             key.append(("shared", id(t)))  # writes to it are refused while lanes run
             if id(t) not in self.promoted:
                 self.keep.append(t)
@@ -258,12 +274,26 @@ class LaneRuntime(Runtime, LaneRows):
         """A shared tensor as a row of its own, so that it batches with values of examples in the same place."""
         found = self.promoted.get(id(t))
         if found is None:
+            self.numbers_of(t)
             with private.DisableTorchFunction():
                 meta = meta_of(tuple(t.shape), t.dtype, t.device, t.requires_grad)
                 x = Lazy(self.take(meta.rows), meta, self.lane, None)
                 self.exec.add_leaf(t, x.slot, meta)
             found = self.promoted[id(t)] = (t, x)  # handed out as copies: a handle may be rebound by a write
         return Lazy(found[1].slot, found[1].meta, self.lane, None)
+
+    def numbers_of(self, t: Tensor) -> None:
+        """Refuses what has none: a tensor that some C++ has made of a value, or one that is not laid out in rows."""
+        with private.DisableTorchFunction():
+            nowhere, sparse = t.device.type == "meta" != self.device.type, t.layout != torch.strided
+        if nowhere:
+            refuse(
+                "a tensor without numbers (device='meta') inside plait.batch",
+                "a function that plait cannot look into (torch.Tensor(x), say) has made it of a value; call such a "
+                "function outside of plait.batch",
+            )
+        if sparse and t.requires_grad:
+            refuse("a sparse tensor that requires a gradient inside plait.batch", "use it outside, or make it dense")
 
     def add_sig(self, sig: Sig) -> None:
         """Makes a signature known to the core, under the number it has."""

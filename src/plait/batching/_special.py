@@ -78,6 +78,15 @@ def _numel(rt: Runtime, args: Args, kwargs: Kwargs) -> int:
     return n
 
 
+def _stride(rt: Runtime, args: Args, kwargs: Kwargs) -> Any:
+    strides: list[int] = []
+    for n in reversed(args[0].shape[1:]):
+        strides.insert(0, (strides[0] if strides else 1) * n)
+    found = (*strides, 1)[-len(args[0].shape) :] if args[0].shape else ()
+    d = args[1] if len(args) > 1 else kwargs.get("dim")
+    return found if d is None else found[d]
+
+
 def _method(name: str) -> Special:
     def read(rt: Runtime, args: Args, kwargs: Kwargs) -> Any:
         x = args[0]
@@ -176,6 +185,7 @@ BY_NAME: dict[str, Special] = {
     "__setitem__": _setitem,
     "__getitem__": _getitem,
     "size": _size,
+    "stride": _stride,
     "dim": lambda rt, a, k: len(a[0].shape),
     "numel": _numel,
     "nelement": _numel,

@@ -134,7 +134,7 @@ class Tracer(_current.Runtime):
                 out = func(*_to_meta(args, where), **_to_meta(kwargs, where))
             kind = None if isinstance(out, Tensor) else type(out)
             outs = [out] if kind is None else list(out)
-            if not all(isinstance(o, Tensor) for o in outs):
+            if not all(isinstance(o, Tensor) and o.layout == torch.strided for o in outs):
                 raise NoRule
             if len(_INFERRED) > 50_000:
                 _INFERRED.clear()

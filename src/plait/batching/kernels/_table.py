@@ -119,7 +119,10 @@ def by_vmap(t: Tracer, name: Any, args: tuple[Any, ...], kwargs: dict[str, Any])
     func = torch_callable(name)
     found: list[Any] = []
     spec = split_tensors((args, kwargs), found)
-    outs, kind = t.results(name, func, args, kwargs)
+    try:
+        outs, kind = t.results(name, func, args, kwargs)
+    except (RuntimeError, TypeError, ValueError, IndexError, NotImplementedError) as e:
+        raise NoRule from e  # a wrong call, or one that needs numbers: it will be made with them
     dims = tuple(0 if isinstance(x, Lazy) else None for x in found)
     if all(d is None for d in dims):
         raise NoRule

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -95,7 +96,7 @@ def check_batch(
         for i, (x, y) in enumerate(zip(a, b)):
             _same(x, y, tol, f"result {k} of example {i}", flip)
     total_want, total_have = _weigh(want), _weigh(have)
-    params = {id(p): p for m in _modules(func) for p in m.parameters() if p.requires_grad} | _variables(total_want)
+    params = {id(p): p for m in _modules(func) for p in m.parameters() if p.requires_grad} | _shared(want)
     for t in inputs:
         params.pop(id(t), None)
     leaves = [*params.values(), *inputs]
@@ -106,18 +107,28 @@ def check_batch(
     return report
 
 
-def _variables(total: Any) -> dict[int, Tensor]:
-    """Whatever the loop's result depends on, by id: parameters that no module holds, too."""
+def _shared(columns: list[list[Any]]) -> dict[int, Tensor]:
+    """The variables that the loop's results depend on and that examples share, by id: parameters that no module holds,
+    too. (One that a single example depends on may be its own.)"""
     found: dict[int, Tensor] = {}
-    todo, seen = [total.grad_fn] if isinstance(total, Tensor) else [], set()
+    examples: Counter[int] = Counter()
+    for results in zip(*columns):
+        own = {id(t): t for r in results if isinstance(r, Tensor) for t in _variables(r)}
+        found |= own
+        examples.update(own.keys())
+    return {k: t for k, t in found.items() if examples[k] > 1 or isinstance(t, nn.Parameter)}
+
+
+def _variables(result: Tensor) -> list[Tensor]:
+    found: list[Tensor] = []
+    todo, seen = [result.grad_fn], set()
     while todo:
         node = todo.pop()
-        if node is None or node in seen:
-            continue
-        seen.add(node)
-        if hasattr(node, "variable"):
-            found[id(node.variable)] = node.variable
-        todo += [n for n, _ in node.next_functions]
+        if node is not None and node not in seen:
+            seen.add(node)
+            if hasattr(node, "variable"):
+                found.append(node.variable)
+            todo += [n for n, _ in node.next_functions]
     return found
 
 
@@ -131,7 +142,7 @@ def _gradients(a: Tensor, b: Tensor, leaves: list[Tensor], n_params: int, tol: f
         sa, sb = (sum((g * g).sum() for g in gs if g is not None and g.requires_grad) for gs in (ga, gb))
         if isinstance(sa, Tensor) and isinstance(sb, Tensor):
             _compare(
-                torch.autograd.grad(sa, leaves, allow_unused=True),
+                torch.autograd.grad(sa, leaves, allow_unused=True, retain_graph=True),  # the two may share a part
                 torch.autograd.grad(sb, leaves, allow_unused=True),
                 leaves,
                 n_params,

@@ -56,6 +56,7 @@ OLD_AUTOCAST: Final = (torch, "set_autocast_cpu_enabled")  # deprecated; all els
 ScriptMethod: Any = torch._C.ScriptMethod
 BY_PYBIND: Final = (torch._ops.OpOverload, torch._ops.OpOverloadPacket, torch._C.ScriptFunction)
 # what comes to a mode from inside of a call that must end before another one of its kind in the thread
+CHECKPOINT: Final = (torch.utils.checkpoint._CheckpointFrame, "save_inputs")  # of one that is not reentrant
 CheckpointFunction: Any = torch.utils.checkpoint.CheckpointFunction
 TRANSFORMS: Final = (  # what each transform of torch.func enters when it is called
     ("grad", eager_transforms, "grad_increment_nesting"),

@@ -35,6 +35,17 @@ def mats() -> list[torch.Tensor]:
     return [torch.randn(n, 4, dtype=torch.float64, requires_grad=True) for n in (3, 2, 4)]
 
 
+def test_one_leaf_made_of_another() -> None:
+    """With create_graph, what a leaf was made of got its gradient twice: once directly, once behind the batch."""
+    x, w = torch.randn(3, 2, 4, dtype=torch.float64, requires_grad=True), PARTS.w
+    both = torch.cat([w, w.t()], 1)
+
+    def f(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+        return (a @ w * b).tanh().sum() + (a @ both).sin().sum()
+
+    check_batch(f, list(zip(x, x * 2)), double_backward=True)
+
+
 def test_constant_written_by_one_example_is_fresh_for_the_next() -> None:
     """`torch.zeros` is made once for all lanes; the first lane's write went into the shared handle."""
 

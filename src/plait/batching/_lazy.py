@@ -238,7 +238,7 @@ class Lazy(LazyBase):
             return t.__reduce_ex__(protocol)  # type: ignore[no-untyped-call]
 
     def __copy__(self) -> Any:
-        return _call("view", self, *self.shape)
+        return _call("detach", self)  # a copy is a tensor of its own, without a way back
 
     def numpy(self, *, force: bool = False) -> Any:
         if self.meta.tracks and not force:
@@ -279,7 +279,7 @@ class Lazy(LazyBase):
         return bool((self == other).any())
 
     def __deepcopy__(self, memo: Any) -> Any:
-        return _call("clone", self)
+        return _call("clone", _call("detach", self))
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__") and name not in ("__rpow__",):

@@ -117,9 +117,11 @@ class _Holder:
     def plain(self, leaves: Sequence[Tensor], gouts: Sequence[Tensor | None]) -> list[Tensor | None]:
         """The same through plain autograd, so that the result can be differentiated again."""
         assert self.ex is not None
-        outs = replay(self.ex, dict(zip(self.order, leaves)), self.outputs)
+        # Names of their own: one leaf may be made of another, and what goes on from it is not asked for here.
+        own = [t.view_as(t) if t.requires_grad else t for t in leaves]
+        outs = replay(self.ex, dict(zip(self.order, own)), self.outputs)
         pairs = [(o, g) for o, g in zip(outs, gouts) if g is not None and o.requires_grad]
-        want = [t for t in leaves if t.requires_grad]
+        want = [t for t in own if t.requires_grad]
         if not pairs or not want:
             return [None] * len(leaves)
         got = iter(

@@ -235,5 +235,5 @@ BY_NAME: dict[str, Special] = {
     "is_pinned": lambda rt, a, k: False,
     "is_conj": lambda rt, a, k: False,
     "is_neg": lambda rt, a, k: False,
-    "__deepcopy__": lambda rt, a, k: rt.emit("clone", (a[0],), {}),
+    "__deepcopy__": _method("__deepcopy__"),
 }

@@ -44,6 +44,14 @@ def _old_autocast(on: bool) -> None:
     _OLD_AUTOCAST(on)
 
 
+def _save_inputs(frame: Any, *args: Any) -> None:
+    """In place of what a checkpoint keeps to compute its part again: values are all kept until the batch has ended."""
+    if has_lazy(args):
+        frame.saved_args = list(args)
+    else:
+        _SAVE_INPUTS(frame, *args)
+
+
 def _refused(name: str, original: Callable[..., Any]) -> Callable[..., Any]:
     """A transform works on tensors in C++, where a value has no numbers yet."""
 
@@ -57,11 +65,13 @@ def _refused(name: str, original: Callable[..., Any]) -> Callable[..., Any]:
 
 _HOOKED: Any = getattr(*private.HOOK)
 _OLD_AUTOCAST: Any = getattr(*private.OLD_AUTOCAST)
+_SAVE_INPUTS: Any = getattr(*private.CHECKPOINT)
 _PLACES: list[tuple[Any, str, Any]] = [
     *((space, private.HANDLE, handle) for space in private.PYTHON_API),
     (*private.EXCHANGE, exchange),
     (*private.HOOK, _hooked),
     (*private.OLD_AUTOCAST, _old_autocast),
+    (*private.CHECKPOINT, _save_inputs),
     *((space, name, _refused(what, getattr(space, name))) for what, space, name in private.TRANSFORMS),
 ]
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import collections
+import dataclasses
 from collections.abc import Callable
 from typing import Any
 
@@ -177,3 +179,60 @@ def test_hint_for_a_batch_dimension_of_one() -> None:
     b = plait.batch(lambda x: lstm(x.unsqueeze(0))[0].mean(1))
     b(rows(2, 3, 4, 5))
     assert "hint: unsqueeze ran in groups of 1.0: leave out the batch dimension of one" in str(b.report)
+
+
+@dataclasses.dataclass
+class Answer:
+    score: Tensor
+    steps: int
+
+
+@pytest.mark.parametrize("hold", [lambda v: Answer(v, 3), lambda v: {v}, lambda v: collections.deque([v])])
+def test_a_value_returned_inside_of_an_object(hold: Callable[[Tensor], Any]) -> None:
+    with pytest.raises(BatchError, match=r"example 0 returned a value inside of an object of type (Answer|set|deque)"):
+        plait.batch(lambda x: hold(x.sum()))(rows(3, 2, 4))
+    clean()
+
+
+# ---------------------------------------------------------------------- values that outlive their batch
+def test_a_value_of_an_earlier_batch() -> None:
+    """The same example of the next batch has a value in the same place: it must not pass for the kept one."""
+    positions: dict[int, Tensor] = {}
+
+    def f(x: Tensor) -> Tensor:
+        if len(x) not in positions:
+            positions[len(x)] = torch.arange(len(x), dtype=D).softmax(0)
+        return (positions[len(x)] @ x).sum()
+
+    xs = [torch.ones(n, 4, dtype=D) * n for n in (3, 2, 4)]
+    assert plait.batch(f)(xs).tolist() == pytest.approx([12.0, 8.0, 16.0])
+    for use in (f, lambda x: positions[len(x)][0] * 2, lambda x: positions[3].view(1, 3).sum() + x.sum()):
+        with pytest.raises(BatchError, match=r"example \d uses a value that an earlier call of plait.batch made"):
+            plait.batch(use)(xs)
+    with pytest.raises(BatchError, match=r"used after plait.batch had returned"):
+        positions[3] + 1
+
+
+@pytest.mark.parametrize("use", [lambda v: v + 1, lambda v: v[0], lambda v: v.view(2, 2), lambda v: v.sum().item()])
+def test_a_value_of_another_example(use: Callable[[Tensor], Any]) -> None:
+    first: list[Tensor] = []
+
+    def f(x: Tensor) -> Tensor:
+        first.append(x.sum(0))
+        use(first[0])
+        return x.sum()
+
+    with pytest.raises(BatchError, match="example 1 uses a value that example 0 made"):
+        plait.batch(f)(rows(3, 2, 4))
+
+
+def test_a_write_to_what_another_example_made() -> None:
+    first: list[Tensor] = []
+
+    def f(x: Tensor) -> Tensor:
+        first.append(torch.zeros(4, dtype=D))
+        first[0].add_(1)
+        return first[0].sum() + x.sum()
+
+    with pytest.raises(BatchError, match="example 1"):
+        plait.batch(f)(rows(3, 2, 4))

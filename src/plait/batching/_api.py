@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from collections import deque
 from collections.abc import Callable
 from contextlib import nullcontext
 from typing import Any
@@ -254,7 +255,20 @@ def columns_of(results: list[Any]) -> tuple[list[list[Any]], Any]:
                 f"example {i} returned {_kind(c[i])} where example 0 returned {_kind(c[0])}; return the same "
                 "kind from every example"
             )
+        for i, x in enumerate(c):
+            if not isinstance(x, Tensor) and _holds_value(x):
+                raise BatchError(
+                    f"example {i} returned a value inside of an object of type {type(x).__name__}; return a tensor, "
+                    "or a tuple, list, dict or named tuple of them"
+                )
     return columns, tree
+
+
+def _holds_value(x: Any) -> bool:
+    inner = x if isinstance(x, (set, frozenset, deque, dict)) else getattr(x, "__dict__", {})
+    names = getattr(type(x), "__slots__", ())
+    found = [getattr(x, n, None) for n in ((names,) if type(names) is str else names)]
+    return any(type(v) is Lazy for v in (*(inner.values() if isinstance(inner, dict) else inner), *found))
 
 
 def gather(

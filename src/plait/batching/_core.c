@@ -141,7 +141,7 @@ typedef struct {
     PyObject *resuming, *answers; Py_ssize_t turn;
     char plain, cast;
     Line *lines; Py_ssize_t n_lines, cap_lines;
-    Py_ssize_t lane;
+    Py_ssize_t lane, base;             /* the example that runs, as a number that no other batch has; example 0 */
     int32_t *owner, *row_of; Py_ssize_t next, cap_slots;
     Node *nodes; Py_ssize_t n_nodes, cap_nodes;
     int32_t *ins; Py_ssize_t n_ins, cap_ins;
@@ -248,7 +248,7 @@ static PyObject *core_inputs(CoreObject *c, PyObject *metas) {
         Py_ssize_t base = take(c, m->rows);
         LazyObject *x = base < 0 ? NULL : (LazyObject *)new_lazy(c, base, (PyObject *)m, c->input);
         if (!x) { Py_CLEAR(res); break; }
-        x->lane = i;
+        x->lane = c->base + i;
         PyList_SET_ITEM(res, i, (PyObject *)x);
     }
     Py_DECREF(fast);
@@ -267,7 +267,7 @@ static Py_ssize_t add_node(CoreObject *c, int sig, int length, Py_ssize_t rows, 
     if (grow((void **)&c->nodes, &c->cap_nodes, c->n_nodes + 1, sizeof(Node))) return -1;
     if (grow((void **)&c->ins, &c->cap_ins, c->n_ins + n_in, sizeof(int32_t))) return -1;
     for (Py_ssize_t i = base; i < base + rows; i++) { c->owner[i] = (int32_t)c->n_nodes; c->row_of[i] = -1; }
-    c->nodes[c->n_nodes++] = (Node){sig, length, (int)base, (int)c->n_ins, n_in, (int)c->lane};
+    c->nodes[c->n_nodes++] = (Node){sig, length, (int)base, (int)c->n_ins, n_in, (int)(c->lane - c->base)};
     c->n_ins += n_in;
     c->next = base + rows;
     return base;
@@ -1551,6 +1551,7 @@ static PyMethodDef core_methods[] = {
     {"row_of", (PyCFunction)core_row_of, METH_O, NULL}, {"plan", (PyCFunction)core_plan, METH_O, NULL}, {NULL}};
 static PyMemberDef core_members[] = {
     {"lane", T_PYSSIZET, offsetof(CoreObject, lane), 0, NULL},
+    {"base", T_PYSSIZET, offsetof(CoreObject, base), 0, "the lane of example 0"},
     {"pause", T_OBJECT, offsetof(CoreObject, pause), 0, "the long way to wait"},
     {"waiting", T_OBJECT, offsetof(CoreObject, waiting), 0, "list of (example, greenlet, request)"},
     {"getcurrent", T_OBJECT, offsetof(CoreObject, getcurrent), 0, NULL},

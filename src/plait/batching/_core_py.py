@@ -135,7 +135,8 @@ class Core(Planner):
         self._seen: dict[tuple[Any, ...], tuple[Any, ...]] = {}
         self._turns: Any = iter(())
         self.entries: dict[Any, Entry] = {}
-        self.lane = -1
+        self.lane = -1  # the example that runs, as a number that no other batch has
+        self.base = 0  # example 0
         self.on_node: Callable[[], object] | None = None  # called before each new node
         self.pause: Any = None  # these are for the compiled core's short cuts
         self.waiting: Any = None
@@ -153,13 +154,13 @@ class Core(Planner):
     # ------------------------------------------------------------------ recording
     def inputs(self, metas: Sequence[Any]) -> list[Any]:
         """A value for each example, whose numbers come from outside."""
-        return [self._lazy(self.take(m.rows), m, i, self._input) for i, m in enumerate(metas)]
+        return [self._lazy(self.take(m.rows), m, self.base + i, self._input) for i, m in enumerate(metas)]
 
     def put(self, sig: int, length: int, ins: tuple[int, ...], rows: int) -> int:
         if self.on_node is not None:
             self.on_node()
         base = self._slots(rows, len(self._nodes))
-        self._nodes.append([sig, length, base, ins, self.lane])
+        self._nodes.append([sig, length, base, ins, self.lane - self.base])
         return base
 
     def record(self, entry: Entry, lazies: Sequence[Any]) -> Any:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from abc import ABC, abstractmethod
 from contextlib import AbstractContextManager, nullcontext
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
 
 from plait.batching._core_choice import use
 
@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from plait.batching._lazy import Lazy
 
 
+PER_BATCH = 1 << 32  # numbers for examples: no two of any batches have the same
 SIZE_DEPENDS = "the size of its result depends on the numbers"
 
 
@@ -26,6 +27,11 @@ class Runtime(ABC):
 
     def __init__(self) -> None:
         self.lane = -1
+
+    @property
+    def example(self) -> int:
+        """The number of the example whose code runs; -1 if it is none's."""
+        return -1
 
     @abstractmethod
     def emit(self, name: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -54,6 +60,10 @@ class Runtime(ABC):
     @abstractmethod
     def name_of(self, x: Any) -> str:
         """How to call a shared tensor in a message."""
+
+    def foreign(self, x: Lazy) -> NoReturn:
+        """Says that a value is another example's, or another batch's."""
+        raise NotImplementedError
 
     @abstractmethod
     def own(self, x: Lazy) -> None:

@@ -15,7 +15,7 @@ from torch import nn
 
 from plait.batching._cells import INSIDE, PURE, call_module
 from plait.batching._core_choice import FastCall
-from plait.batching._current import local
+from plait.batching._current import PER_BATCH, local
 from plait.batching._lazy import BatchError, Lazy
 from plait.batching._reads import check_reads
 from plait.batching._stand_ins import stand_ins
@@ -138,7 +138,7 @@ def _kept_lazy(m: nn.Module) -> tuple[str, int] | None:
         for name, v in d.items():
             for x in v if type(v) in (list, tuple) else (v,):  # type: ignore[union-attr]
                 if type(x) is Lazy:
-                    return name, x.lane
+                    return name, x.lane % PER_BATCH
     return None
 
 

@@ -61,7 +61,7 @@ class Spread:
         def of(i: int) -> Any:
             def lazy(t: Tensor, flat: bool) -> Any:
                 x = _inputs(rt, (t,), flat)[0]
-                x.lane = i
+                x.lane = rt.lane_of(i)
                 return x
 
             return lazy

@@ -168,7 +168,7 @@ class Lanes:
         return True
 
     def _one(self, i: int) -> None:
-        self.rt.lane = i
+        self.rt.lane = self.rt.lane_of(i)
         args, kwargs = self.calls[i]
         try:
             self.results[i] = self.func(*args, **kwargs)
@@ -192,13 +192,13 @@ class Lanes:
             )
         if rt.inside:
             raise BatchError(
-                f"a value is read inside of `{rt.inside}` (example {lane}), where another example cannot run; read it "
-                "before, or call the function of torch instead of the operator"
+                f"a value is read inside of `{rt.inside}` (example {rt.example}), where another example cannot run; "
+                "read it before, or call the function of torch instead of the operator"
             )
         if rt.exchanging:
             raise BatchError(
-                f"a value is read inside of functional_call (example {lane}), where the other examples would run with "
-                "its weights; read it before or after that call, or call torch's functions with the weights"
+                f"a value is read inside of functional_call (example {rt.example}), where the other examples would run "
+                "with its weights; read it before or after that call, or call torch's functions with the weights"
             )
         base = self.base
         changed = (
@@ -212,7 +212,7 @@ class Lanes:
             state = _State()
             if state.inference != self.base.inference:
                 raise BatchError(
-                    f"a value is read inside torch.inference_mode() (example {lane}); use torch.no_grad() there"
+                    f"a value is read inside torch.inference_mode() (example {rt.example}); use torch.no_grad() there"
                 )
             self.base.install()
         n = private.mode_depth()

@@ -380,7 +380,7 @@ def len_of(x: Lazy) -> int:
 def _logged(v: Any) -> Any:
     rt = local.rt
     if rt is not None and rt.log is not None:
-        rt.log[rt.lane].append(v)
+        rt.log[rt.example].append(v)
     return v
 
 

@@ -132,9 +132,9 @@ class _Holder:
         return [next(got) if t.requires_grad else None for t in leaves]
 
 
-def as_row(rt: LaneRuntime, x: Any, lane: int) -> Lazy:
-    """A result of example `lane` as a value with rows."""
-    rt.lane = lane
+def as_row(rt: LaneRuntime, x: Any, example: int) -> Lazy:
+    """A result of an example as a value with rows."""
+    rt.lane = lane = rt.lane_of(example)
     if type(x) is Lazy:
         if type(x.extra) is Const:
             return rt.promote(x.extra.tensor)

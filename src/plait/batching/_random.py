@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 def random_call(rt: LaneRuntime, name: str, func: Any, args: Any, kwargs: Any) -> Any:
     if rt.randomness == "error":
         raise BatchError(
-            f"`{name}` draws random numbers ({site()}, example {rt.lane}): pass randomness='different' to draw for each "  # noqa: E501
+            f"`{name}` draws random numbers ({site()}, example {rt.example}): pass randomness='different' to draw for each "  # noqa: E501
             "example (another stream than the loop's), 'same' to give all examples the same draw, or .eval() the model"
         )
     rt.random_calls[rt.lane] = k = rt.random_calls.get(rt.lane, -1) + 1

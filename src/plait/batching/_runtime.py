@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from itertools import count
+from typing import Any, NoReturn
 
 import torch
 from torch import Tensor, nn
@@ -15,7 +16,7 @@ from plait.batching._alone import alone
 from plait.batching._build import LaneRows, build
 from plait.batching._constants import const, shared_call
 from plait.batching._core_choice import Core, Entry
-from plait.batching._current import Runtime
+from plait.batching._current import PER_BATCH, Runtime
 from plait.batching._deferred import defer_met
 from plait.batching._execute import Executor
 from plait.batching._lazy import Lazy
@@ -86,12 +87,16 @@ DATA_FIRST = frozenset(
 )
 
 
+_batches = count(1)
+
+
 class LaneRuntime(Runtime, LaneRows):
     """The runtime of one call of a batched function."""
 
     def __init__(self, report: Report, randomness: str, device: torch.device, names: Callable[[Tensor], str]) -> None:
         self.core = Core(Lazy, INPUT, torch.is_grad_enabled, private.is_autocast_on, components, Tensor, FIXED)
         super().__init__()
+        self.core.base = next(_batches) * PER_BATCH
         self.report = report
         self.randomness = randomness
         self.names = names
@@ -134,12 +139,20 @@ class LaneRuntime(Runtime, LaneRows):
 
     @property
     def lane(self) -> int:
-        """The example whose code runs."""
+        """The example whose code runs, as a number of its own (see `lane_of`)."""
         return self.core.lane  # type: ignore[no-any-return]
 
     @lane.setter
     def lane(self, lane: int) -> None:
         self.core.lane = lane
+
+    @property
+    def example(self) -> int:
+        return max(int(self.core.lane - self.core.base), -1)
+
+    def lane_of(self, example: int) -> int:
+        """The number by which its values are told from those of all other examples, and of other batches."""
+        return self.core.base + example  # type: ignore[no-any-return]
 
     def exchanged(self, by: int) -> None:
         """An example exchanges the weights of a module, or puts them back."""
@@ -314,13 +327,18 @@ class LaneRuntime(Runtime, LaneRows):
             self.exec.add_arena(space)
         return k
 
-    def foreign(self, x: Lazy) -> None:
+    def foreign(self, x: Lazy) -> NoReturn:
+        example = x.lane - self.core.base
+        if x.lane < 0:
+            what = "a value from inside of a cell is used outside of it"
+        elif 0 <= example < PER_BATCH:
+            what = f"example {self.example} uses a value that example {example} made"
+        else:
+            what = f"example {self.example} uses a value that an earlier call of plait.batch made"
         refuse(
-            f"example {self.lane} uses a value that example {x.lane} made"
-            if x.lane >= 0
-            else "a value from inside of a cell is used outside of it",
-            "each example must be a function of its own arguments; return the value instead of keeping it in an attribute, "  # noqa: E501
-            "a list or a global",
+            what,
+            "each example must be a function of its own arguments; return the value instead of keeping it in an "
+            "attribute, a list or a global (what all examples may use, such as a mask, can be made before)",
         )
 
     def _all_shared(self, name: Any, args: Any, kwargs: Any) -> Any:

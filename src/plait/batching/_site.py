@@ -42,6 +42,6 @@ def site_key(above: int = 1) -> tuple[Any, int]:
 
 
 def refuse(what: str, instead: str) -> NoReturn:
-    lane = local.rt.lane if local.rt is not None else -1
-    who = f", example {lane}" if lane >= 0 else ""
+    example = local.rt.example if local.rt is not None else -1
+    who = f", example {example}" if example >= 0 else ""
     raise BatchError(f"{what} ({site() or 'unknown line'}{who}): {instead}")

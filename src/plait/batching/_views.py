@@ -18,6 +18,8 @@ def view(rt: Runtime, name: str, args: Args, kwargs: Kwargs) -> Any:
     x = args[0]
     if type(x) is not Lazy or type(x.extra) is Const:
         return rt.emit(name, args, kwargs)
+    if x.lane != rt.lane and not rt.tracing:
+        rt.foreign(x)
     if x.extra is not None and x.extra is not INPUT:
         fresh(rt, x)
     if any(has_lazy(a) for a in args[1:]) and name not in ("view_as", "reshape_as", "expand_as"):

@@ -175,7 +175,7 @@ def times(rows: list[tuple[str, int]], args: argparse.Namespace) -> None:
         t, error = measure(w, args.rounds, not args.no_loop, dynets)
         for dynet in dynets:
             dynet.close()
-        p, h, e, d = t["plait"], t.get("hand", NAN), t["loop"], t["dynet"]
+        p, h, e, d = t["plait"], t.get("hand", NAN), t["loop"], t["dynet"] if dynets else NAN
         print(
             f"| {name} | {hidden} | {cell(e, 1)} | {cell(d, 2)} | {cell(h, 2)} | {p:.2f} | {cell(p / h, 2)} | "
             f"{cell(p / d, 2)} | {cell(e / p, 2)} | {error:.0e} |",

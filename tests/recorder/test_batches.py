@@ -1,5 +1,8 @@
 """Batched runs inside a recording: groups, their lines and examples, and the words about them."""
 
+import subprocess
+import sys
+
 import pytest
 import torch
 from torch import nn
@@ -187,3 +190,30 @@ def test_arrows_lead_from_operations_of_the_step_into_the_batch() -> None:
 
     assert sources(graphs[0]).count("unbind") == 2
     assert "unbind" not in sources(graphs[3]) and sources(graphs[3]).count("data") == 0
+
+
+RECORDED_FIRST = """
+import torch, plait
+
+class Square(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        ctx.save_for_backward(x)
+        return x * x
+    @staticmethod
+    def backward(ctx, g):
+        return 2 * ctx.saved_tensors[0] * g
+
+xs = [torch.ones(n, 2, requires_grad=True) for n in (1, 3)]
+with plait.record() as recording:
+    plait.batch(lambda x: Square.apply(x).sum())(xs).sum().backward()  # the first use of plait.batch
+    Square.apply(xs[0]).sum().backward()
+assert [x.grad.sum().item() for x in xs] == [8, 12], xs
+Square.apply(xs[0]).sum().backward()
+assert xs[0].grad.sum().item() == 12
+"""
+
+
+def test_a_custom_function_where_the_recording_was_first() -> None:
+    done = subprocess.run([sys.executable, "-c", RECORDED_FIRST], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr

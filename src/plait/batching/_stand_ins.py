@@ -6,6 +6,7 @@ module, and some only take long to find out who wants to see a call.
 
 from __future__ import annotations
 
+import inspect
 import sys
 import threading
 from collections.abc import Callable, Iterator
@@ -120,7 +121,7 @@ def _stand_in() -> CodeType:
     return apply.__code__
 
 
-_FUNCTION: Any = torch.autograd.Function.apply.__func__  # type: ignore[attr-defined]
+_FUNCTION: Any = inspect.unwrap(torch.autograd.Function.apply.__func__)  # type: ignore[attr-defined]  # a recording wraps it
 _CODE: CodeType = _FUNCTION.__code__
 _apply = FunctionType(_CODE, _FUNCTION.__globals__, "apply", _FUNCTION.__defaults__, _FUNCTION.__closure__)
 

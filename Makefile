@@ -48,7 +48,7 @@ bench: $(STAMP)
 	$(BIN)/python benchmarks/batch.py
 
 # torch first and alone: the pinned build, without the gigabytes of CUDA that a plain "torch" brings.
-$(STAMP): pyproject.toml constraints.txt setup.py src/plait/batching/_core.c
+$(STAMP): pyproject.toml constraints.txt setup.py $(wildcard src/plait/batching/core/*)
 	test -d $(VENV) || $(PYTHON) -m venv $(VENV)
 	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt torch numpy
 	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[test,examples]'

@@ -1,4 +1,4 @@
-"""The recording core in Python: the reference for `_core.c`, and what runs where no compiler was there."""
+"""The recording core in Python: the reference for `core/core.c`, and what runs where no compiler was there."""
 
 from __future__ import annotations
 

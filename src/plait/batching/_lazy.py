@@ -218,24 +218,16 @@ class Lazy(LazyBase):
     def __repr__(self, **kw: Any) -> str:
         if local.rt is None or local.rt.tracing:
             return f"<value of plait.batch {self.meta}>"
-        t = real(self)
-        with private.DisableTorchFunction():
-            return repr(t)
+        return _of_real(self, repr)  # type: ignore[no-any-return]
 
     def __format__(self, spec: str) -> str:
-        t = real(self)
-        with private.DisableTorchFunction():
-            return format(t, spec)
+        return _of_real(self, lambda t: format(t, spec))  # type: ignore[no-any-return]
 
     def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
-        t = real(self)
-        with private.DisableTorchFunction():
-            return t.detach().numpy() if dtype is None else t.detach().numpy().astype(dtype)
+        return _of_real(self, lambda t: t.detach().numpy() if dtype is None else t.detach().numpy().astype(dtype))
 
     def __reduce_ex__(self, protocol: Any) -> Any:
-        t = real(self)
-        with private.DisableTorchFunction():
-            return t.__reduce_ex__(protocol)  # type: ignore[no-untyped-call]
+        return _of_real(self, lambda t: t.__reduce_ex__(protocol))  # type: ignore[no-untyped-call]
 
     def __copy__(self) -> Any:
         return _call("detach", self)  # a copy is a tensor of its own, without a way back
@@ -391,6 +383,13 @@ def _number(x: Lazy) -> Any:
     while type(v) is list:
         v = v[0]
     return v
+
+
+def _of_real(x: Lazy, f: Callable[[Tensor], Any]) -> Any:
+    """What `f` says of the numbers."""
+    t = real(x)
+    with private.DisableTorchFunction():
+        return f(t)
 
 
 def real(x: Lazy) -> Tensor:

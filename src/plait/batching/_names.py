@@ -224,6 +224,55 @@ NEW = {
     "new_tensor": "tensor",
 }
 LIKE = {"zeros_like": "zeros", "ones_like": "ones", "empty_like": "empty", "full_like": "full"}
+# Positions that hold weights: the tensor itself is part of the signature.  Anywhere else a shared tensor becomes a row.
+WEIGHTS: dict[str, frozenset[int]] = {
+    "linear": frozenset({1, 2}),
+    "embedding": frozenset({1}),
+    "layer_norm": frozenset({2, 3}),
+    "table_lookup": frozenset({1}),
+    "matmul": frozenset({0, 1}),
+    "mm": frozenset({0, 1}),
+    "mv": frozenset({0, 1}),
+    "bmm": frozenset({0, 1}),
+    "addmm": frozenset({0, 1, 2}),
+    "batch_norm": frozenset({1, 2, 3, 4}),
+    "group_norm": frozenset({2, 3}),
+    "rms_norm": frozenset({2}),
+    "bilinear": frozenset({2, 3}),
+}
+# Shared tensors among the arguments of these become rows.
+DATA_FIRST = frozenset(
+    {
+        "cat",
+        "stack",
+        "cross_entropy",
+        "nll_loss",
+        "where",
+        "assign",
+        "view_scatter",
+        "add",
+        "sub",
+        "mul",
+        "div",
+        "maximum",
+        "minimum",
+        "lerp",
+        "eq",
+        "ne",
+        "lt",
+        "le",
+        "gt",
+        "ge",
+        "mse_loss",
+        "l1_loss",
+        "smooth_l1_loss",
+        "binary_cross_entropy",
+        "binary_cross_entropy_with_logits",
+        "index_put",
+        "scaled_dot_product_attention",
+        "cell",
+    }
+)
 REFUSED = {
     "backward": "call backward() on what plait.batch returns, outside of the function for one example",
     "register_hook": "register the hook on a parameter, or on what plait.batch returns",

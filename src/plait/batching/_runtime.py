@@ -22,7 +22,7 @@ from plait.batching._execute import Executor
 from plait.batching._lazy import Lazy
 from plait.batching._marks import INPUT, Const
 from plait.batching._meta import Space, meta_of
-from plait.batching._names import function_of
+from plait.batching._names import DATA_FIRST, WEIGHTS, function_of
 from plait.batching._random import random_call
 from plait.batching._report import Report
 from plait.batching._rows import join, rows_view
@@ -32,59 +32,11 @@ from plait.batching._signature import Sig, scalar_key
 from plait.batching._site import refuse, site_key
 from plait.batching._writes import fresh
 
-# Positions that hold weights: the tensor itself is part of the signature.  Anywhere else a shared tensor becomes a row.
-WEIGHTS: dict[str, frozenset[int]] = {
-    "linear": frozenset({1, 2}),
-    "embedding": frozenset({1}),
-    "layer_norm": frozenset({2, 3}),
-    "table_lookup": frozenset({1}),
-    "matmul": frozenset({0, 1}),
-    "mm": frozenset({0, 1}),
-    "mv": frozenset({0, 1}),
-    "bmm": frozenset({0, 1}),
-    "addmm": frozenset({0, 1, 2}),
-    "batch_norm": frozenset({1, 2, 3, 4}),
-    "group_norm": frozenset({2, 3}),
-    "rms_norm": frozenset({2}),
-    "bilinear": frozenset({2, 3}),
-}
 ALL = frozenset(range(32))
 NUMBERED = frozenset({"add", "sub", "mul", "div"})
 NUMBERED_DTYPES = (torch.float32, torch.float64)  # in others a Python number is more exact than a tensor of the dtype
 FEW = 3  # numbers that have a kind of call each
 FIXED = (nn.Parameter, Tensor, str, torch.dtype, torch.device, torch.layout, torch.memory_format)  # known by identity
-DATA_FIRST = frozenset(
-    {
-        "cat",
-        "stack",
-        "cross_entropy",
-        "nll_loss",
-        "where",
-        "assign",
-        "view_scatter",
-        "add",
-        "sub",
-        "mul",
-        "div",
-        "maximum",
-        "minimum",
-        "lerp",
-        "eq",
-        "ne",
-        "lt",
-        "le",
-        "gt",
-        "ge",
-        "mse_loss",
-        "l1_loss",
-        "smooth_l1_loss",
-        "binary_cross_entropy",
-        "binary_cross_entropy_with_logits",
-        "index_put",
-        "scaled_dot_product_attention",
-        "cell",
-    }
-)
 
 
 _batches = count(1)

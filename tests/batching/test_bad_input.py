@@ -236,3 +236,11 @@ def test_a_write_to_what_another_example_made() -> None:
 
     with pytest.raises(BatchError, match="example 1"):
         plait.batch(f)(rows(3, 2, 4))
+
+
+def test_a_generator_is_no_result() -> None:
+    def f(x: Tensor) -> Any:
+        yield x.sum()
+
+    with pytest.raises(BatchError, match=r"example 0 returned a value inside of an object of type generator"):
+        plait.batch(f)(rows(3, 2))

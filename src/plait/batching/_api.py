@@ -6,6 +6,7 @@ import functools
 from collections import deque
 from collections.abc import Callable
 from contextlib import nullcontext
+from types import AsyncGeneratorType, CoroutineType, GeneratorType
 from typing import Any
 
 import torch
@@ -265,6 +266,8 @@ def columns_of(results: list[Any]) -> tuple[list[list[Any]], Any]:
 
 
 def _holds_value(x: Any) -> bool:
+    if isinstance(x, (GeneratorType, CoroutineType, AsyncGeneratorType)):
+        return True
     inner = x if isinstance(x, (set, frozenset, deque, dict)) else getattr(x, "__dict__", {})
     names = getattr(type(x), "__slots__", ())
     found = [getattr(x, n, None) for n in ((names,) if type(names) is str else names)]

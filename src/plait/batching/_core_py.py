@@ -144,6 +144,7 @@ class Core(Planner):
         self.current: Any = None
         self.hub: Any = None
         self.checks: Any = None
+        self.settings: Any = None
         self.plain = False
         self.cast = False
         self._lazy = lazy

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import sys
+import warnings
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from itertools import chain
 from types import MethodType
 from typing import Any
@@ -59,6 +61,34 @@ class _State:
             torch.set_default_dtype(self.default)
 
 
+class _Settings:
+    """What a person's `with` changes for the whole process, such as `redirect_stdout` and `catch_warnings`: as torch's
+    state, it belongs to the example that runs."""
+
+    PLACES = (
+        (sys, "stdout"), (sys, "stderr"), (warnings, "filters"), (warnings, "showwarning"),
+        (warnings, "_showwarnmsg_impl"),  # with `record=True`
+    )  # fmt: skip
+
+    def __init__(self) -> None:
+        self.found = tuple([(vars(m), name, vars(m)[name]) for m, name in self.PLACES if name in vars(m)])
+
+    def changed(self) -> list[tuple[dict[str, Any], str, Any]]:
+        """What is other now, and is put back until the example goes on (see `put`)."""
+        now = [(d, name, d.get(name)) for d, name, before in self.found if d.get(name) is not before]
+        if now:
+            self.put(self.found)
+        return now
+
+    @staticmethod
+    def put(values: Iterable[tuple[dict[str, Any], str, Any]]) -> None:
+        for d, name, value in values:
+            d[name] = value
+        mutated = getattr(warnings, "_filters_mutated", None)
+        if mutated is not None:  # what Python has noted of warnings that it showed is out of date
+            mutated()
+
+
 FEW = 8  # examples after which it is worth a look whether anything batches
 
 
@@ -84,6 +114,7 @@ class Lanes:
         self.look_at = FEW if early and len(calls) >= 2 * FEW else -1
         self.held = False
         self.base = _State()
+        self.settings = _Settings()
         self.depth = 0
 
     def run(self) -> list[Any]:
@@ -100,6 +131,7 @@ class Lanes:
         core.pause, core.hub, core.getcurrent, core.plain = self._pause, self.hub.switch, getcurrent, rt.log is not None
         base = self.base
         core.cast = base.any_autocast
+        core.settings = self.settings.found
         if not base.any_autocast:
             core.checks = rt.checks = (
                 torch.is_grad_enabled, base.grad, torch.is_inference_mode_enabled, base.inference,
@@ -222,12 +254,15 @@ class Lanes:
                 popped.append(private.pop_mode())
             if n < self.depth:  # we are inside our own mode: PyTorch has set it aside
                 private.push_mode(LaneMode())
+        settings = self.settings.changed()
         self.waiting.append((lane, me, request))
         answer: Any = None
         try:
             answer = self.hub.switch()
         finally:
             rt.lane = lane
+            if settings:
+                self.settings.put(settings)
             if n != self.depth:
                 if n < self.depth:
                     private.pop_mode()
@@ -284,4 +319,4 @@ class Lanes:
                     continue
         self.waiting = []
         self.resuming = []
-        core.pause = core.hub = core.current = None
+        core.pause = core.hub = core.current = core.settings = None

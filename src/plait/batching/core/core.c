@@ -147,6 +147,7 @@ static PyMemberDef core_members[] = {
     {"current", T_OBJECT, offsetof(CoreObject, current), 0, "the greenlet of the example that runs"},
     {"hub", T_OBJECT, offsetof(CoreObject, hub), 0, "switches to the hub"},
     {"checks", T_OBJECT, offsetof(CoreObject, checks), 0, "(function, what it returns while nothing has changed, ...)"},
+    {"settings", T_OBJECT, offsetof(CoreObject, settings), 0, "((dictionary, key, what it holds), ...), as for checks"},
     {"plain", T_BOOL, offsetof(CoreObject, plain), 0, "decisions take the long way"},
     {"cast", T_BOOL, offsetof(CoreObject, cast), 0, "autocast may be on"},
     {"on_node", T_OBJECT, offsetof(CoreObject, on_node), 0, "called with nothing before each new node, if set"},

@@ -179,6 +179,11 @@ static PyObject *wait_for(CoreObject *c, PyObject *lazy) {
         settled = now == PyTuple_GET_ITEM(c->checks, i + 1);
         Py_DECREF(now);
     }
+    if (settled && (!c->settings || !PyTuple_CheckExact(c->settings))) settled = 0;
+    for (Py_ssize_t i = 0; settled && i < PyTuple_GET_SIZE(c->settings); i++) {
+        PyObject *of = PyTuple_GET_ITEM(c->settings, i);  /* (dictionary, key, what it held) */
+        settled = PyDict_GetItemWithError(PyTuple_GET_ITEM(of, 0), PyTuple_GET_ITEM(of, 1)) == PyTuple_GET_ITEM(of, 2);
+    }
     PyObject *me = settled ? PyObject_CallNoArgs(c->getcurrent) : NULL;
     if (PyErr_Occurred()) { Py_DECREF(request); return NULL; }
     if (!me || me != c->current) {

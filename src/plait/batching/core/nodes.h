@@ -7,7 +7,7 @@ typedef struct {
     PyObject_HEAD
     PyObject *entries, *input, *grad_enabled, *autocast, *components, *tensor, *fixed, *training, *on_node;
     PyTypeObject *lazy;
-    PyObject *pause, *waiting, *getcurrent, *current, *hub, *checks;   /* how an example waits: see wait_for */
+    PyObject *pause, *waiting, *getcurrent, *current, *hub, *checks, *settings;   /* how an example waits: see wait_for */
     PyObject *resuming, *answers; Py_ssize_t turn;
     char plain, cast;
     Line *lines; Py_ssize_t n_lines, cap_lines;
@@ -61,7 +61,7 @@ static void core_dealloc(CoreObject *c) {
     Py_XDECREF(c->entries); Py_XDECREF(c->input); Py_XDECREF(c->grad_enabled); Py_XDECREF(c->autocast);
     Py_XDECREF(c->components); Py_XDECREF(c->on_node); Py_XDECREF(c->lazy);
     Py_XDECREF(c->pause); Py_XDECREF(c->waiting); Py_XDECREF(c->getcurrent); Py_XDECREF(c->current);
-    Py_XDECREF(c->hub); Py_XDECREF(c->checks); Py_XDECREF(c->tensor); Py_XDECREF(c->training); Py_XDECREF(c->fixed);
+    Py_XDECREF(c->hub); Py_XDECREF(c->checks); Py_XDECREF(c->settings); Py_XDECREF(c->tensor); Py_XDECREF(c->training); Py_XDECREF(c->fixed);
     Py_TYPE(c)->tp_free((PyObject *)c);
 }
 static int core_init(CoreObject *c, PyObject *args, PyObject *kw) {

@@ -137,14 +137,15 @@ def entry_of(rt: LaneRuntime, label: str, t: Traced, ins: list[Lazy]) -> Entry:
     if sig is None:
         known = _PROGRAMS.get((program.key, autocast))
         if known is None:
-            if len(_PROGRAMS) > 4096:
-                _PROGRAMS.clear()
-            known = _PROGRAMS[(program.key, autocast)] = program
+            known = program
             if not autocast:
                 from plait.batching._compile import compile_program
 
                 known.compiled = compile_program(known)
                 known.hoist = hoist_of(known)
+            if len(_PROGRAMS) > 4096:
+                _PROGRAMS.clear()
+            _PROGRAMS[(program.key, autocast)] = known  # once it is whole: another thread may look
         sig = Sig(len(rt.sig_list), label, known, t.shared)
         sig.ragged = program.ragged
         sig.autocast = autocast

@@ -95,6 +95,24 @@ def function_through_numpy(x: Tensor) -> Tensor:
     return ThroughNumpy.apply(LINEAR(x)).sum()  # type: ignore[no-untyped-call, no-any-return]
 
 
+class InPlace(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: Tensor) -> Tensor:
+        ctx.mark_dirty(x)
+        return x.mul_(2)
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Any) -> Any:
+        return 2 * grads[0]
+
+
+class InPlaceThroughNumpy(InPlace):
+    @staticmethod
+    def forward(ctx: Any, x: Tensor) -> Tensor:
+        ctx.mark_dirty(x)
+        return x.mul_(float(x.numpy().sum()))
+
+
 # ---------------------------------------------------------------------- what runs alone wants gradients too
 def masked_parameter(x: Tensor) -> Tensor:
     return (W[x[0] > 0] * 2).sum() + (W.masked_select(x[-1] > 0) ** 2).sum()
@@ -250,6 +268,37 @@ def test_is_refused(f: Callable[[Tensor], Tensor], sentence: str) -> None:
     with pytest.raises(BatchError, match=sentence):
         plait.batch(f)(XS)
     assert torch.allclose(plait.batch(lambda x: x.sum())(XS), torch.stack([x.sum() for x in XS]))
+
+
+@pytest.mark.parametrize(
+    "write",
+    [
+        lambda y: InPlace.apply(y),  # type: ignore[no-untyped-call]
+        lambda y: InPlaceThroughNumpy.apply(y),  # type: ignore[no-untyped-call]
+        lambda y: torch.ops.aten.add_.Tensor(y, 1),
+        lambda y: torch.ops.aten.mul.out(y, y, out=y),
+        lambda y: torch._foreach_add_([y], 1.0),
+    ],
+)
+def test_a_write_by_what_plait_cannot_look_into(write: Callable[[Tensor], Any]) -> None:
+    def f(x: Tensor) -> Tensor:
+        y = x * 1
+        before = y.sum()
+        write(y)
+        return y.sum() + before
+
+    with pytest.raises(BatchError, match=r"writes to its arguments inside plait.batch"):
+        plait.batch(f)(XS)
+
+
+def test_a_write_through_numpy() -> None:
+    def f(x: Tensor) -> Tensor:
+        y = x * 1
+        y.numpy()[0] = 5
+        return y.sum()
+
+    with pytest.raises(ValueError, match="read-only"):
+        plait.batch(f)(XS)
 
 
 @pytest.mark.skipif(not NATIVE, reason="the Python core cannot give a value the memory of a tensor")

@@ -13,6 +13,7 @@ from plait import _torch as private
 from plait.batching._current import SIZE_DEPENDS
 from plait.batching._lazy import Lazy
 from plait.batching._marks import Const
+from plait.batching._trace import unchanged, versions_of
 from plait.batching._tree import is_tuple, sequence
 
 if TYPE_CHECKING:
@@ -36,7 +37,9 @@ def alone(rt: LaneRuntime, name: str, func: Any, args: Any, kwargs: Any, why: st
             filled = [xs, ws]
             return func(*_plug(spec[0], filled), **_plug(spec[1], filled))
 
+        versions = versions_of(reals)
         out = again(reals, weights)
+        unchanged(name, reals, versions)
     many = not isinstance(out, Tensor)
     res = list(out) if many else [out]
     outs = rt.exec.add_alone(res, Ran(reals, weights, holes.values, holes.weights, again))

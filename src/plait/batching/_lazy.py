@@ -48,10 +48,6 @@ def runtime() -> Runtime:
     return rt
 
 
-def _emit(name: str, *args: Any, **kwargs: Any) -> Any:
-    return runtime().emit(name, args, kwargs)
-
-
 def _call(name: str, *args: Any, **kwargs: Any) -> Any:
     from plait.batching._dispatch import call
 
@@ -224,7 +220,9 @@ class Lazy(LazyBase):
         return _of_real(self, lambda t: format(t, spec))  # type: ignore[no-any-return]
 
     def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
-        return _of_real(self, lambda t: t.detach().numpy() if dtype is None else t.detach().numpy().astype(dtype))
+        a = _of_real(self, lambda t: t.detach().numpy())
+        a.flags.writeable = False  # a write would not reach the value, as it does in PyTorch
+        return a if dtype is None else a.astype(dtype)
 
     def __reduce_ex__(self, protocol: Any) -> Any:
         return _of_real(self, lambda t: t.__reduce_ex__(protocol))  # type: ignore[no-untyped-call]

@@ -13,7 +13,7 @@ from plait import _torch as private
 from plait.batching._current import SIZE_DEPENDS
 from plait.batching._lazy import Lazy
 from plait.batching._marks import Const
-from plait.batching._trace import unchanged, versions_of
+from plait.batching._shared import unchanged, versions_of
 from plait.batching._tree import is_tuple, sequence
 
 if TYPE_CHECKING:

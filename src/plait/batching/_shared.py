@@ -52,3 +52,24 @@ def plain(rt: Runtime, name: str, func: Any, args: Args, kwargs: Kwargs) -> Any:
 
 def shared_source(t: Tensor) -> str:
     return f"a tensor of shape {list(t.shape)} that all examples share"
+
+
+def tensors_of(a: Any) -> list[Tensor]:
+    """The tensors in nested tuples, lists and dicts."""
+    if isinstance(a, (tuple, list)):
+        return [t for x in a for t in tensors_of(x)]
+    if isinstance(a, dict):
+        return [t for x in a.values() for t in tensors_of(x)]
+    return [a] if isinstance(a, Tensor) else []
+
+
+def unchanged(name: Any, given: list[Tensor], versions: list[int] | None = None) -> None:
+    """Refuses a function that has written to what it was given: only the copies that it got would know."""
+    if any(now > before for now, before in zip(versions_of(given), versions or [0] * len(given))):
+        word = name if type(name) is str else getattr(name, "__name__", "a function")
+        refuse(f"`{word}` writes to its arguments inside plait.batch", "use a form of it that returns the new value")
+
+
+def versions_of(tensors: list[Tensor]) -> list[int]:
+    """How often each was written to, where PyTorch counts it."""
+    return [0 if t.is_inference() else t._version for t in tensors]

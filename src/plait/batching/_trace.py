@@ -16,8 +16,7 @@ from plait.batching._marks import Const
 from plait.batching._meta import Meta, meta_of
 from plait.batching._names import function_of
 from plait.batching._program import Instr, NoRule, Program, Val
-from plait.batching._shared import has_lazy, shared_source
-from plait.batching._site import refuse
+from plait.batching._shared import has_lazy, shared_source, tensors_of, unchanged
 from plait.batching._writes import fresh
 from plait.batching.kernels._table import lower
 
@@ -134,7 +133,7 @@ class Tracer(_current.Runtime):
                 where = "meta" if cast is False else str(self.device)  # autocast knows nothing of meta tensors
                 given = _to_meta(args, where), _to_meta(kwargs, where)
                 out = func(*given[0], **given[1])
-            unchanged(key, tensors_of(given))
+                unchanged(key, tensors_of(given))
             kind = None if isinstance(out, Tensor) else type(out)
             outs = [out] if kind is None else list(out)
             if not all(isinstance(o, Tensor) and o.layout == torch.strided for o in outs):
@@ -336,28 +335,7 @@ def traced_len(rt: Any, x: Lazy) -> int:
 
 
 class CellError(Exception):
-    """A cell does what a cell must not; the caller turns it into a sentence with the cell's name and line."""
-
-
-def tensors_of(a: Any) -> list[Tensor]:
-    """The tensors in nested tuples, lists and dicts."""
-    if isinstance(a, (tuple, list)):
-        return [t for x in a for t in tensors_of(x)]
-    if isinstance(a, dict):
-        return [t for x in a.values() for t in tensors_of(x)]
-    return [a] if isinstance(a, Tensor) else []
-
-
-def unchanged(name: Any, given: list[Tensor], versions: list[int] | None = None) -> None:
-    """Refuses a function that has written to what it was given: only the copies that it got would know."""
-    if any(now > before for now, before in zip(versions_of(given), versions or [0] * len(given))):
-        word = name if type(name) is str else getattr(name, "__name__", "a function")
-        refuse(f"`{word}` writes to its arguments inside plait.batch", "use a form of it that returns the new value")
-
-
-def versions_of(tensors: list[Tensor]) -> list[int]:
-    """How often each was written to, where PyTorch counts it."""
-    return [0 if t.is_inference() else t._version for t in tensors]
+    """A cell does what it must not; the caller turns it into a sentence with the cell's name and line."""
 
 
 def shares_memory(t: Tensor, args: Any) -> bool:

@@ -61,9 +61,9 @@ class Runtime(ABC):
     def name_of(self, x: Any) -> str:
         """How to call a shared tensor in a message."""
 
+    @abstractmethod
     def foreign(self, x: Lazy) -> NoReturn:
-        """Says that a value is another example's, or another batch's."""
-        raise NotImplementedError
+        """Says that a value is another example's, or another batch's, and what to write instead."""
 
     @abstractmethod
     def own(self, x: Lazy) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from math import prod
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NoReturn
 
 import torch
 from torch import Tensor
@@ -266,8 +266,8 @@ class Tracer(_current.Runtime):
             e = a.extra
             if type(e) is Const:
                 return e.tensor
-            if a.lane != -1:
-                raise CellError("uses a value of the surrounding code that is not among its arguments; pass it in")
+            if a.lane != self.lane:
+                self.foreign(a)
             if e is not None:
                 fresh(self, a)
             return a
@@ -317,6 +317,9 @@ class Tracer(_current.Runtime):
 
     def name_of(self, x: Tensor) -> str:
         return shared_source(x)
+
+    def foreign(self, x: Lazy) -> NoReturn:
+        raise CellError("uses a value of the surrounding code that is not among its arguments; pass it in")
 
     def own(self, x: Lazy) -> None:
         """Nothing to do: writes rebind the name."""

@@ -18,7 +18,7 @@ def view(rt: Runtime, name: str, args: Args, kwargs: Kwargs) -> Any:
     x = args[0]
     if type(x) is not Lazy or type(x.extra) is Const:
         return rt.emit(name, args, kwargs)
-    if x.lane != rt.lane and not rt.tracing:
+    if x.lane != rt.lane:
         rt.foreign(x)
     if x.extra is not None and x.extra is not INPUT:
         fresh(rt, x)

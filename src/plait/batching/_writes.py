@@ -18,7 +18,7 @@ def write(rt: Runtime, x: Lazy, value: Any) -> None:
     """`x[...] = value`, seen by x, by what x is a tensor view of, and by every other view of that."""
     fresh(rt, x)
     if x.lane != rt.lane:
-        refuse("the function writes in place to a tensor that another example made", "clone it first")
+        rt.foreign(x)
     if x.meta.tracks and torch.is_grad_enabled() and x.extra is INPUT:
         raise RuntimeError("a leaf Variable that requires grad is being used in an in-place operation.")
     e = x.extra
